@@ -1,0 +1,189 @@
+"""Columns: which are numeric, which are categorical, and how new rows become ``Rows``.
+
+The one place that reads the user's table. Inner rooms see float arrays and integer codes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmix.groups import encode_groups, match_groups
+from fairmix.totals import FloatArray, IntArray, Rows
+
+CATEGORICAL_DTYPES = (nw.Categorical, nw.Enum, nw.String, nw.Boolean, nw.Object)
+
+
+def as_frame(X: object) -> nw.DataFrame[Any] | None:
+    """X as a data frame, or None when it is none."""
+    native = nw.from_native(X, eager_only=True, pass_through=True)
+    return native if isinstance(native, nw.DataFrame) else None
+
+
+def has_categories(frame: nw.DataFrame[Any] | None, categorical_features: object) -> bool:
+    """Whether some column is to be read as categories."""
+    if categorical_features is None:
+        return False
+    if isinstance(categorical_features, str):
+        return frame is not None and any(
+            dtype in CATEGORICAL_DTYPES for dtype in frame.schema.values()
+        )
+    return np.size(np.asarray(categorical_features)) > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Roles of the columns of a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names, ``x0, x1, ...`` for an array.
+    categorical : tuple of int
+        Positions of the categorical columns.
+    levels : tuple of tuple of str
+        Categories of each categorical column, sorted by value.
+    mean, scale : (d,) arrays or None
+        Standardisation of the numeric columns, when there is one.
+    """
+
+    names: tuple[str, ...]
+    categorical: tuple[int, ...]
+    levels: tuple[tuple[str, ...], ...]
+    mean: FloatArray | None = None
+    scale: FloatArray | None = None
+
+    @property
+    def numeric(self) -> tuple[int, ...]:
+        """Positions of the numeric columns."""
+        return tuple(j for j in range(len(self.names)) if j not in self.categorical)
+
+    @classmethod
+    def learn(cls, X: nw.DataFrame[Any] | NDArray[Any], categorical_features: object) -> Columns:
+        """Roles and categories from the training data."""
+        if isinstance(X, nw.DataFrame):
+            names = tuple(str(name) for name in X.columns)
+        else:
+            names = tuple(f"x{j}" for j in range(X.shape[1]))
+        categorical = _positions(categorical_features, X, names)
+        levels = tuple(
+            encode_groups(_column(X, j), argument=_title(names, j)).names for j in categorical
+        )
+        return cls(names, categorical, levels)
+
+    def rows(self, X: nw.DataFrame[Any] | NDArray[Any]) -> Rows:
+        """Numbers (standardised if so learned) and category codes of some rows."""
+        numeric = self._numbers(X) if self.numeric else None
+        if numeric is not None and self.mean is not None and self.scale is not None:
+            numeric = ((numeric - self.mean) / self.scale).astype(numeric.dtype)
+        return Rows(numeric, self._codes(X) if self.categorical else None)
+
+    def standardized(self, rows: Rows, weight: FloatArray | None) -> Columns:
+        """The same roles with the mean and standard deviation of some rows."""
+        if rows.numeric is None:
+            return self
+        mean = np.average(rows.numeric, axis=0, weights=weight)
+        variance = np.average((rows.numeric - mean) ** 2, axis=0, weights=weight)
+        # A constant column has no scale; it becomes zero.
+        constant = variance <= (1e-14 * np.abs(mean)) ** 2
+        return replace(self, mean=mean, scale=np.where(constant, 1.0, np.sqrt(variance)))
+
+    def table(self, rows: Rows) -> NDArray[Any]:
+        """Rows in the user's terms: numbers in their units, categories by name where needed."""
+        n_rows = rows.n_rows
+        numeric = rows.numeric
+        if numeric is not None and self.mean is not None and self.scale is not None:
+            numeric = numeric * self.scale + self.mean
+        if rows.codes is None:
+            assert numeric is not None
+            return numeric
+        out = np.empty((n_rows, len(self.names)), dtype=object)
+        if numeric is not None:
+            out[:, self.numeric] = numeric
+        for j, codes, levels in zip(self.categorical, rows.codes.T, self.levels, strict=True):
+            out[:, j] = np.array(levels, dtype=object)[codes]
+        return out
+
+    def _numbers(self, X: nw.DataFrame[Any] | NDArray[Any]) -> FloatArray:
+        columns = [np.asarray(_values(X, j)) for j in self.numeric]
+        for j, column in zip(self.numeric, columns, strict=True):
+            if column.dtype.kind not in "biuf":
+                raise ValueError(
+                    f"{_title(self.names, j)} has type {column.dtype}, not numbers. Convert it, "
+                    "drop it, or name it in categorical_features."
+                )
+        single = all(column.dtype == np.float32 for column in columns)
+        out: FloatArray = np.column_stack(columns).astype(np.float32 if single else np.float64)
+        finite = np.isfinite(out).all(axis=0)
+        if not finite.all():
+            j = self.numeric[int(np.flatnonzero(~finite)[0])]
+            bad = int((~np.isfinite(out[:, self.numeric.index(j)])).sum())
+            raise ValueError(
+                f"{_title(self.names, j)} has {bad} values that are NaN or infinity. "
+                "Drop or impute these rows."
+            )
+        return out
+
+    def _codes(self, X: nw.DataFrame[Any] | NDArray[Any]) -> IntArray:
+        codes = [
+            match_groups(_column(X, j), levels, argument=_title(self.names, j), noun="categories")
+            for j, levels in zip(self.categorical, self.levels, strict=True)
+        ]
+        return np.stack(codes, axis=1)
+
+
+def _title(names: Sequence[str], j: int) -> str:
+    return f"Column {names[j]!r} of X"
+
+
+def _column(X: nw.DataFrame[Any] | NDArray[Any], j: int) -> Any:
+    # By position: names need be neither strings nor different from each other.
+    return X[:, j].to_native() if isinstance(X, nw.DataFrame) else X[:, j]
+
+
+def _values(X: nw.DataFrame[Any] | NDArray[Any], j: int) -> NDArray[Any]:
+    return X[:, j].to_numpy() if isinstance(X, nw.DataFrame) else X[:, j]
+
+
+def _positions(
+    chosen: object, X: nw.DataFrame[Any] | NDArray[Any], names: tuple[str, ...]
+) -> tuple[int, ...]:
+    """Categorical columns as sorted positions."""
+    if chosen is None:
+        return ()
+    if isinstance(chosen, str):
+        if chosen != "from_dtype":
+            raise ValueError(
+                f"categorical_features={chosen!r}. Give 'from_dtype', a mask, names or positions; "
+                "one name goes in a list."
+            )
+        if not isinstance(X, nw.DataFrame):
+            return ()
+        dtypes = X.schema.values()
+        return tuple(j for j, dtype in enumerate(dtypes) if dtype in CATEGORICAL_DTYPES)
+    given = np.asarray(chosen)
+    if given.size == 0:
+        return ()
+    if given.dtype.kind == "b":
+        if given.shape != (len(names),):
+            raise ValueError(
+                f"categorical_features is a mask of {given.size} entries, X has {len(names)} "
+                "columns. Give one entry per column."
+            )
+        return tuple(np.flatnonzero(given).tolist())
+    known = {name: j for j, name in enumerate(names)}
+    positions = []
+    for entry in given.tolist():
+        position = known.get(entry) if isinstance(entry, str) else entry
+        if not isinstance(position, int) or not -len(names) <= position < len(names):
+            raise ValueError(
+                f"categorical_features names {entry!r}, which is no column of X. "
+                f"Its {len(names)} columns are {', '.join(map(repr, names[:10]))}."
+            )
+        positions.append(position % len(names))
+    return tuple(sorted(set(positions)))

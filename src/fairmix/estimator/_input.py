@@ -1,0 +1,97 @@
+"""Input: checks what users pass and splits it into a table and groups."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_array,
+    check_is_fitted,
+    validate_data,
+)
+
+from fairmix.columns import as_frame, has_categories
+from fairmix.groups import Groups, encode_groups
+from fairmix.model import Model
+from fairmix.totals import FloatArray, Rows
+
+NUMERIC = (np.float64, np.float32)
+
+
+class Input:
+    """Reads X, groups and weights; for estimators with a fitted ``_model``."""
+
+    categorical_features: object
+    _model: Model
+
+    def _take_groups(self, X: Any, sensitive_features: Any) -> tuple[Any, Groups | None]:
+        """Groups of the rows, and X without the column that only names them."""
+        self._sensitive_column: str | None = None
+        if sensitive_features is None:
+            return X, None
+        frame = as_frame(X)
+        if isinstance(sensitive_features, str):
+            if frame is None or sensitive_features not in frame.columns:
+                known = "X is no data frame" if frame is None else f"X has {frame.columns}"
+                raise ValueError(
+                    f"sensitive_features={sensitive_features!r} names a column of X, but {known}. "
+                    "Give an existing column, or one label per row."
+                )
+            self._sensitive_column = sensitive_features
+            sensitive_features = frame[sensitive_features].to_native()
+        groups = encode_groups(sensitive_features, n_rows=_num_samples(X))
+        if frame is not None and self._sensitive_column is None:
+            _warn_of_sensitive_features(frame, groups)
+        return self._without_sensitive(X), groups
+
+    def _without_sensitive(self, X: Any) -> Any:
+        frame = as_frame(X)
+        if self._sensitive_column is None or frame is None:
+            return X
+        return frame.drop(self._sensitive_column, strict=False).to_native()
+
+    def _read(self, X: Any, *, reset: bool) -> nw.DataFrame[Any] | NDArray[Any]:
+        """X as a data frame or a checked array, its width and names compared with the fit's."""
+        frame = as_frame(X)
+        # Categories may be strings, so a table that holds some is checked column by column.
+        categorical = has_categories(frame, self.categorical_features)
+        if frame is not None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if categorical:
+                return frame
+            checked = check_array(frame.to_numpy(), dtype=NUMERIC, input_name="X", estimator=self)
+        elif categorical:
+            checked = validate_data(self, X, dtype=None, reset=reset, ensure_all_finite=False)
+        else:
+            checked = validate_data(self, X, dtype=NUMERIC, reset=reset)
+        return np.asarray(checked)
+
+    def _weights(self, sample_weight: ArrayLike | None, X: Any) -> FloatArray | None:
+        if sample_weight is None:
+            return None
+        weight: FloatArray = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        return weight
+
+    def _rows(self, X: Any) -> Rows:
+        """Rows of a fitted model's columns."""
+        check_is_fitted(self)
+        return self._model.columns.rows(self._read(self._without_sensitive(X), reset=False))
+
+
+def _warn_of_sensitive_features(frame: nw.DataFrame[Any], groups: Groups) -> None:
+    both = sorted(set(groups.titles) & set(frame.columns))
+    if both:
+        warnings.warn(
+            f"The sensitive columns {both} are also features in X, so clusters may form along "
+            "them. Drop them from X, or name the column: sensitive_features='...'.",
+            UserWarning,
+            stacklevel=4,
+        )

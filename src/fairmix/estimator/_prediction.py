@@ -1,0 +1,138 @@
+"""Prediction: what a fitted mixture says of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlogy
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from fairmix.estimator._input import Input
+from fairmix.totals import IntArray
+
+
+class Prediction(Input):
+    """Labels, probabilities, densities, information criteria and samples of a fitted model."""
+
+    n_jobs: int | None
+    random_state: Any
+
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> IntArray:
+        """Cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        sensitive_features : ignored
+            The map sees X only.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        rows = self._rows(X)
+        with threadpool_limits(1, user_api="blas"):
+            return self._model.labels(rows, n_jobs=effective_n_jobs(self.n_jobs))
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
+        """Responsibilities: probability of each cluster given the row.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        sensitive_features : ignored
+            The map sees X only.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+        """
+        rows = self._rows(X)
+        with threadpool_limits(1, user_api="blas"):
+            return self._model.probabilities(rows, n_jobs=effective_n_jobs(self.n_jobs))
+
+    def score_samples(self, X: Any) -> NDArray[Any]:
+        """Log-density of each row.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        rows = self._rows(X)
+        with threadpool_limits(1, user_api="blas"):
+            return self._model.log_densities(rows, n_jobs=effective_n_jobs(self.n_jobs))
+
+    def score(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Mean log-density of the rows.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        y, sensitive_features : ignored
+            For scikit-learn's conventions.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the mean.
+
+        Returns
+        -------
+        float
+        """
+        return float(np.average(self.score_samples(X), weights=self._weights(sample_weight, X)))
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion; lower is better."""
+        return self._deviance(X) + self._model.mixture.n_parameters * float(np.log(len(X)))
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion; lower is better."""
+        return self._deviance(X) + 2.0 * self._model.mixture.n_parameters
+
+    def icl(self, X: Any) -> float:
+        """Integrated completed likelihood: BIC plus twice the entropy of the responsibilities."""
+        psi = self.predict_proba(X)
+        return self.bic(X) - 2.0 * float(xlogy(psi, psi).sum())
+
+    def _deviance(self, X: Any) -> float:
+        return -2.0 * float(self.score_samples(X).sum())
+
+    def sample(self, n_samples: int = 1) -> tuple[NDArray[Any], IntArray]:
+        """Random rows from the fitted density.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Rows to draw.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            In the units and with the categories of the training data.
+        labels : ndarray of shape (n_samples,)
+            Component of each row.
+        """
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples={n_samples}. Give a number of at least 1.")
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rows, labels = self._model.draw(n_samples, rng)
+        return self._model.columns.table(rows), labels

@@ -1,0 +1,123 @@
+"""Multinoulli components: independent categorical columns, given as integer codes.
+
+T(x) has one column per category, of which one per variable is one: the product with W is a table
+look-up, and no one-hot array exists. theta holds unnormalised log-probabilities; W is their
+log-softmax within each variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_softmax
+
+from fairmix.totals import Features, FloatArray, IntArray, Logits, Rows
+
+# A category that a component never saw keeps this probability, so that no row is impossible.
+SMALLEST_PROBABILITY = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Categorical:
+    """K products of categorical distributions.
+
+    Parameters
+    ----------
+    n_components : int
+        K.
+    levels : tuple of int
+        Number of categories of each variable.
+    """
+
+    n_components: int
+    levels: tuple[int, ...]
+
+    @property
+    def n_features(self) -> int:
+        """P: all categories of all variables."""
+        return sum(self.levels)
+
+    @property
+    def n_parameters(self) -> int:
+        """Free probabilities."""
+        return self.n_components * (self.n_features - len(self.levels))
+
+    @property
+    def _starts(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(self.levels)[:-1]]).astype(np.intp)
+
+    def _variables(self) -> Iterator[slice]:
+        for start, levels in zip(self._starts, self.levels, strict=True):
+            yield slice(start, start + levels)
+
+    def encode(self, rows: Rows) -> Features:
+        """Codes shifted so that each variable has its own columns."""
+        assert rows.codes is not None
+        return Features(None, (rows.codes + self._starts).astype(np.intp))
+
+    def logits(self, theta: FloatArray) -> Logits:
+        """Log-probabilities."""
+        scores = theta.reshape(self.n_components, self.n_features)
+        W = np.hstack([log_softmax(scores[:, part], axis=1) for part in self._variables()])
+        return Logits(np.zeros(self.n_components), W)
+
+    def pullback(self, theta: FloatArray, grad: Logits) -> FloatArray:
+        """Chain rule through the log-softmax."""
+        p = np.exp(self.logits(theta).W)
+        out = grad.W.copy()
+        for part in self._variables():
+            out[:, part] -= p[:, part] * grad.W[:, part].sum(axis=1, keepdims=True)
+        return out.ravel()
+
+    def maximize(self, sums: Logits) -> FloatArray:
+        """Weighted shares of each category, bounded away from zero."""
+        counts = np.maximum(sums.W, 0)
+        overall = counts.sum(axis=0)
+        out = np.empty_like(counts)
+        for part in self._variables():
+            total = counts[:, part].sum(axis=1, keepdims=True)
+            p = np.where(total > 0, counts[:, part], overall[part])
+            p = p / p.sum(axis=1, keepdims=True)
+            out[:, part] = np.log(np.maximum(p, SMALLEST_PROBABILITY))
+        return out.ravel()
+
+    def clip(self, theta: FloatArray) -> FloatArray:
+        """Every theta is valid."""
+        return theta
+
+    def unpack(self, theta: FloatArray) -> dict[str, FloatArray]:
+        """Probabilities, (K, P): the categories of all variables side by side."""
+        return {"probabilities": np.exp(self.logits(theta).W)}
+
+    def pack(self, parameters: dict[str, FloatArray]) -> FloatArray:
+        """Theta of given probabilities."""
+        return np.log(np.maximum(parameters["probabilities"], SMALLEST_PROBABILITY)).ravel()
+
+    def random_probabilities(self, rng: np.random.Generator) -> FloatArray:
+        """Softmax of uniform numbers within each variable: the paper's initial value."""
+        scores = rng.random((self.n_components, self.n_features))
+        return np.exp(self.logits(scores.ravel()).W)
+
+    def indicators(self, rows: Rows) -> FloatArray:
+        """Categories as 0/1 columns. Only for k-means, which needs points."""
+        codes = self.encode(rows).codes
+        assert codes is not None
+        out = np.zeros((rows.n_rows, self.n_features))
+        np.put_along_axis(out, codes, 1.0, axis=1)
+        return out
+
+    def reorder(self, theta: FloatArray, order: IntArray) -> FloatArray:
+        """Theta with the components in another order."""
+        return theta.reshape(self.n_components, self.n_features)[order].ravel()
+
+    def draw(self, theta: FloatArray, labels: IntArray, rng: np.random.Generator) -> Rows:
+        """Random codes, by inverting each variable's distribution function."""
+        p = np.exp(self.logits(theta).W)
+        codes = np.empty((len(labels), len(self.levels)), dtype=np.intp)
+        for j, part in enumerate(self._variables()):
+            distribution = p[:, part].cumsum(axis=1)[labels]
+            below = rng.random((len(labels), 1)) * distribution[:, -1:] >= distribution
+            codes[:, j] = below[:, :-1].sum(axis=1)
+        return Rows(None, codes)

@@ -1,0 +1,144 @@
+"""Starts: where solvers begin."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from fairmix.families import Categorical, Family, Gaussian, Product
+from fairmix.mixture import Mixture
+from fairmix.totals import FloatArray, IntArray, Logits, Rows
+
+Start = Literal["paper", "kmeans", "random"]
+
+# k-means sees at most this many rows, and keeps the best of this many runs.
+SAMPLE_ROWS = 100_000
+KMEANS_RUNS = 10
+
+
+def start(
+    mixture: Mixture,
+    rows: Rows,
+    *,
+    how: Start,
+    rng: np.random.Generator,
+    weight: FloatArray | None = None,
+) -> FloatArray:
+    """Initial theta.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Whose theta it is.
+    rows : Rows
+        Training rows.
+    how : {"paper", "kmeans", "random"}
+        ``"paper"``: equal weights, k-means centres, unit variances, category probabilities from
+        the softmax of uniform numbers. ``"kmeans"``: the maximum-likelihood parameters of the
+        k-means clusters (numbers and indicators of categories side by side). ``"random"``: the
+        same for rows assigned at random to the nearest of K random rows.
+    rng : Generator
+        Source of randomness.
+    weight : (N,) array or None
+        Row weights.
+    """
+    sample, sample_weight = _sample(rows, weight, rng)
+    if how == "paper":
+        return _paper_start(mixture, sample, sample_weight, rng)
+    points = _points(mixture.family, sample)
+    runs = KMEANS_RUNS if how == "kmeans" else 1
+    labels = _kmeans(
+        points, mixture.n_components, rng, sample_weight, runs, how == "random"
+    ).labels_
+    return mixture.maximize(_label_sums(mixture.family, sample, labels, sample_weight))
+
+
+def kmeans_labels(X: FloatArray, n_clusters: int, seed: int) -> IntArray:
+    """Labels of plain k-means, for comparison."""
+    return np.asarray(
+        _kmeans(X, n_clusters, np.random.default_rng(seed), None, KMEANS_RUNS).labels_
+    )
+
+
+def _sample(
+    rows: Rows, weight: FloatArray | None, rng: np.random.Generator
+) -> tuple[Rows, FloatArray | None]:
+    if rows.n_rows <= SAMPLE_ROWS:
+        return rows, weight
+    chosen = np.sort(rng.choice(rows.n_rows, SAMPLE_ROWS, replace=False))
+    return rows.take(chosen), None if weight is None else weight[chosen]
+
+
+def _kmeans(
+    points: FloatArray,
+    n_clusters: int,
+    rng: np.random.Generator,
+    weight: FloatArray | None,
+    runs: int,
+    random: bool = False,
+) -> KMeans:
+    seed = int(rng.integers(2**31 - 1))
+    kmeans = KMeans(
+        n_clusters,
+        n_init=runs,
+        init="random" if random else "k-means++",
+        max_iter=1 if random else 300,
+        random_state=seed,
+    )
+    with warnings.catch_warnings():
+        # Fewer distinct rows than clusters: the estimator reports what is left at the end.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return kmeans.fit(points, sample_weight=weight)
+
+
+def _paper_start(
+    mixture: Mixture, rows: Rows, weight: FloatArray | None, rng: np.random.Generator
+) -> FloatArray:
+    n_components, family = mixture.n_components, mixture.family
+    parameters = {"weights": np.full(n_components, 1 / n_components)}
+    gaussian = family.gaussian if isinstance(family, Product) else family
+    if isinstance(gaussian, Gaussian):
+        assert rows.numeric is not None
+        centers = _kmeans(rows.numeric, n_components, rng, weight, KMEANS_RUNS).cluster_centers_
+        parameters["means"] = centers.astype(np.float64)
+        parameters["covariances"] = gaussian.unit_covariances()
+    categorical = family.categorical if isinstance(family, Product) else family
+    if isinstance(categorical, Categorical):
+        parameters["probabilities"] = categorical.random_probabilities(rng)
+    return mixture.pack(parameters)
+
+
+def _points(family: Family, rows: Rows) -> FloatArray:
+    """Rows as points for k-means: columns of unit variance and indicators of categories."""
+    parts = []
+    if rows.numeric is not None:
+        parts.append(rows.numeric)
+    if rows.codes is not None:
+        categorical = family.categorical if isinstance(family, Product) else family
+        assert isinstance(categorical, Categorical)
+        parts.append(categorical.indicators(rows))
+    return np.hstack(parts)
+
+
+def _label_sums(family: Family, rows: Rows, labels: IntArray, weight: FloatArray | None) -> Logits:
+    """Sufficient statistics of hard labels, softened so that every component has some mass."""
+    one_hot = (labels == np.arange(family.n_components)[:, None]).astype(np.float64)
+    q = 0.99 * one_hot + 0.01 / family.n_components
+    if weight is not None:
+        q *= weight
+    features = family.encode(rows)
+    parts = []
+    if features.dense is not None:
+        parts.append(q @ features.dense.astype(np.float64))
+    if features.codes is not None:
+        width = family.n_features - (0 if features.dense is None else features.dense.shape[1])
+        sums = np.zeros((family.n_components, width))
+        for column in features.codes.T:
+            for k, share in enumerate(q):
+                sums[k] += np.bincount(column, weights=share, minlength=width)
+        parts.append(sums)
+    return Logits(q.sum(axis=1), np.hstack(parts))

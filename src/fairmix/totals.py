@@ -1,0 +1,162 @@
+"""What flows between the rooms: rows, features, logits, and the totals of a pass.
+
+Symbols used here and in the kernels (shapes once and for all):
+
+====== =============== ==========================================================
+symbol shape           meaning
+====== =============== ==========================================================
+N      int             rows of a table; n rows of one block
+K      int             components (clusters)
+M      int             sensitive groups (1 when there are none)
+P      int             features T(x): the dense ones, then the category columns
+b      (K,)            bias of each component
+W      (K, P)          weights of each component
+====== =============== ==========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.floating[Any]]
+IntArray = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows as the user gave them, split by kind.
+
+    ``numeric`` is (n, d) float, ``codes`` is (n, J) integer category codes; at most one is None.
+    """
+
+    numeric: FloatArray | None
+    codes: IntArray | None
+
+    def take(self, where: slice | IntArray) -> Rows:
+        """Rows at the given positions."""
+        return Rows(
+            None if self.numeric is None else self.numeric[where],
+            None if self.codes is None else self.codes[where],
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the columns take."""
+        return sum(part.nbytes for part in (self.numeric, self.codes) if part is not None)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        part = self.codes if self.numeric is None else self.numeric
+        assert part is not None
+        return len(part)
+
+
+class Features(NamedTuple):
+    """T(x) of some rows.
+
+    ``dense`` is (n, D). ``codes`` is (n, J): column ``D + codes[i, j]`` of T(x) is one for each j
+    and every other category column is zero, so a product with W is a table look-up.
+    """
+
+    dense: FloatArray | None
+    codes: IntArray | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """A run of rows that one kernel call handles.
+
+    Attributes
+    ----------
+    features : Features
+        T(x) of the rows.
+    groups : (n,) int array
+        The group of each row.
+    n_groups : int
+        M, the same for every block of a table.
+    dtype : dtype
+        Precision of the pass.
+    weight : (n,) array or None
+        Row weights; None means one for every row.
+    propensity : (M, n) array or None
+        Probability of each group given x: what a blind map may know of the group.
+    """
+
+    features: Features
+    groups: IntArray
+    n_groups: int
+    dtype: np.dtype[Any]
+    weight: FloatArray | None = None
+    propensity: FloatArray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.groups)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Logits:
+    """An affine map of T(x), or a gradient with respect to one: b (K,) and W (K, P)."""
+
+    b: FloatArray
+    W: FloatArray
+
+    def __add__(self, other: Logits) -> Logits:
+        return Logits(self.b + other.b, self.W + other.W)
+
+    def __sub__(self, other: Logits) -> Logits:
+        return Logits(self.b - other.b, self.W - other.W)
+
+    def __mul__(self, factor: float) -> Logits:
+        return Logits(self.b * factor, self.W * factor)
+
+    def dot(self, other: Logits) -> float:
+        """Sum of the products of all entries."""
+        return float(self.b @ other.b + np.vdot(self.W, other.W))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Totals:
+    """Sums over rows that a pass returns. They form a group under ``+`` and ``-``.
+
+    Attributes
+    ----------
+    weight : float
+        Sum of the row weights.
+    log_likelihood : float
+        Log-likelihood of the untilted mixture; NaN when the pass was told to leave it out.
+    normaliser : float
+        ``tau * sum_i logsumexp((l_i + sum_g rho_g(i) v_g) / tau)``, the value of the dual.
+    mass : (M, K) array
+        Real mass: responsibilities summed over the rows of each group.
+    model_mass : (M, K) array
+        Responsibilities summed with the weights rho; equal to ``mass`` without a propensity.
+    sums : Logits
+        ``sum_i q_ik`` and ``sum_i q_ik T(x_i)``.
+    """
+
+    weight: float
+    log_likelihood: float
+    normaliser: float
+    mass: FloatArray
+    model_mass: FloatArray
+    sums: Logits
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __sub__(self, other: Totals) -> Totals:
+        return Totals(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+
+
+def add_up(totals: Iterable[Totals]) -> Totals:
+    """Sum in the given order, which is the order of the blocks: the same bits everywhere."""
+    return reduce(lambda total, block: total + block, totals)

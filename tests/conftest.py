@@ -1,0 +1,65 @@
+"""Hypothesis profiles, and the data sets in the paper's preparation."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline: the first call of a test may compile, import or wait for a busy core.
+settings.register_profile(
+    "quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "long", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("long" if os.environ.get("FAIRMIX_LONG") else "quick")
+
+
+@dataclass(frozen=True)
+class PaperData:
+    """A data set as the paper prepares it: standardised columns, then rows of length one."""
+
+    X: np.ndarray
+    sensitive: dict[str, Any]
+    categories: Any
+    raw: Any
+
+
+def _prepare(raw: Any) -> PaperData:
+    from fairmix.datasets import paper_preprocessing
+
+    return PaperData(paper_preprocessing(raw.X), raw.sensitive, raw.categories, raw)
+
+
+def _need_data_folder(name: str) -> None:
+    if not os.environ.get("FAIRMIX_DATA"):
+        pytest.skip(f"{name} is not bundled: set FAIRMIX_DATA to a folder with {name}.parquet")
+
+
+@pytest.fixture(scope="session")
+def adult() -> PaperData:
+    """Adult; sensitive: sex."""
+    from fairmix.datasets import load_adult
+
+    return _prepare(load_adult())
+
+
+@pytest.fixture(scope="session")
+def bank() -> PaperData:
+    """Bank; sensitive: marital (three groups), married (two)."""
+    _need_data_folder("bank")
+    from fairmix.datasets import fetch_bank
+
+    return _prepare(fetch_bank())
+
+
+@pytest.fixture(scope="session")
+def credit() -> PaperData:
+    """Credit; sensitive: education (three groups), education2 (two)."""
+    _need_data_folder("credit")
+    from fairmix.datasets import fetch_credit
+
+    return _prepare(fetch_credit())
