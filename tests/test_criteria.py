@@ -121,10 +121,15 @@ def test_project_equals_a_quadratic_program(fairness, shape):
     )
     b = np.append(np.zeros(2 * len(inequalities)), np.full(len(averages), bound))
     start = np.zeros(A.shape[1])
+
+    def distance(x):
+        away = x[: rates.size] - rates.ravel()
+        return away @ away, np.append(2 * away, start[rates.size :])
+
     found = minimize(
-        lambda x: ((x[: rates.size] - rates.ravel()) ** 2).sum(),
+        distance,
         start,
-        jac=lambda x: np.append(2 * (x[: rates.size] - rates.ravel()), start[rates.size :]),
+        jac=True,
         constraints=LinearConstraint(A, -b, np.inf),
         method="SLSQP",
         tol=1e-14,

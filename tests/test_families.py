@@ -186,6 +186,23 @@ def test_empty_component_has_finite_parameters(case, rows, rng, share):
 
 
 @each_family
+def test_empty_component_takes_after_all_rows(case, family, rows, rng):
+    psi = rng.dirichlet(np.ones(K), size=N_ROWS).T
+    # The rows left have unequal weights: their mean is not the centre.
+    psi[0] = 0
+    parameters = family.unpack(family.maximize(soft_sums(family, rows, psi)))
+    if case.numeric:
+        mean = np.average(rows.numeric, axis=0, weights=psi.sum(axis=0))
+        np.testing.assert_allclose(parameters["means"][0], mean, rtol=1e-9)
+        empty, *others = covariance_matrices(parameters["covariances"])
+        pooled = np.average(others, axis=0, weights=psi.sum(axis=1)[1:])
+        np.testing.assert_allclose(empty, pooled, rtol=1e-9, atol=1e-9)
+    if "probabilities" in parameters:
+        shares = np.average(parameters["probabilities"][1:], axis=0, weights=psi.sum(axis=1)[1:])
+        np.testing.assert_allclose(parameters["probabilities"][0], shares, rtol=1e-9)
+
+
+@each_family
 def test_parameters_are_counted(case, family):
     assert family.n_parameters == case.n_parameters
     assert Mixture(family).n_parameters == case.n_parameters + K - 1

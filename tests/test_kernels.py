@@ -15,7 +15,7 @@ from cases import (
     numbers,
 )
 from fairmix.kernels import backward, forward, hard_labels
-from fairmix.totals import Block, Features, Logits, Totals, add_up
+from fairmix.totals import Block, Features, Logits, add_up
 
 N_ROWS, N_DENSE, LEVELS = 9, 2, (2, 3)
 KINDS = ["dense", "codes", "mixed"]
@@ -61,7 +61,7 @@ def log_sum_exp(values):
 
 
 def naive_totals(block, logits, *, offsets, alpha, pull, temperature):
-    """The definition in the design, one number at a time."""
+    """The definition in the design, one number at a time; fields by name."""
     T = one_hot(block)
     P = T.shape[1]
     weight = log_likelihood = normaliser = 0.0
@@ -94,7 +94,15 @@ def naive_totals(block, logits, *, offsets, alpha, pull, temperature):
                 model_mass[g, k] += w * rho[g] * psi[k]
             for p in range(P):
                 W[k, p] += q * T[i, p]
-    return Totals(weight, log_likelihood, normaliser, mass, model_mass, Logits(b, W))
+    return {
+        "weight": weight,
+        "log_likelihood": log_likelihood,
+        "normaliser": normaliser,
+        "mass": mass,
+        "model_mass": model_mass,
+        "sums.b": b,
+        "sums.W": W,
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -113,8 +121,9 @@ def test_pass_equals_naive_loop(kind, blind, weighted, tilt, pulled, alpha, temp
         "pull": make_matrix(3) if pulled else None,
         "temperature": temperature,
     }
-    expected = naive_totals(block, logits, **settings)
-    assert_close(block_totals(block, logits, **settings), expected, rtol=1e-12, atol=1e-12)
+    actual = numbers(block_totals(block, logits, **settings))
+    for name, value in naive_totals(block, logits, **settings).items():
+        np.testing.assert_allclose(actual[name], value, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
 def part_of(block, rows):
@@ -193,6 +202,8 @@ def test_float32_pass_keeps_float64_totals(kind):
     )
     for name, value in numbers(actual).items():
         assert value.dtype == np.float64, name
+        if not value.size:  # not asked for
+            continue
         reference = numbers(expected)[name]
         # Sums of q T(x) cancel, so the scale of an error is that of the largest entry.
         error = np.abs(value - reference).max() / np.abs(reference).max()

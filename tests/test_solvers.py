@@ -90,6 +90,15 @@ def test_plain_em_never_falls(case):
 
 
 @each_family
+def test_plain_em_takes_the_whole_m_step(case):
+    data = problem(case, 200)
+    objective = data.objective()
+    surrogate, _ = objective.expect(data.theta)
+    solution = EM(CRITERIA["gap"].criterion, max_iter=1).solve(objective, data.theta)
+    assert np.abs(surrogate.gradient(surrogate.evaluate(solution.theta))).max() < 1e-9
+
+
+@each_family
 def test_plain_em_ends_at_a_stationary_point(case):
     data = problem(case, 200)
     objective = data.objective()

@@ -182,6 +182,12 @@ class Criterion(Protocol):
     def shrink(self, rates: FloatArray, amount: float) -> FloatArray:
         """``argmin_x |x - rates|^2 / 2 + amount * value(x)``."""
 
+    def project_slope(self, rates: FloatArray, projected: FloatArray) -> FloatArray:
+        """Derivative of ``project`` at rates whose projection is known, (M, K, M, K)."""
+
+    def shrink_slope(self, rates: FloatArray, shrunk: FloatArray) -> FloatArray:
+        """Derivative of ``shrink`` at rates whose result is known, (M, K, M, K)."""
+
     def support(self, multipliers: FloatArray) -> float:
         """The dual norm: largest ``<multipliers, x>`` over value(x) <= 1."""
 
@@ -218,6 +224,22 @@ class LargestOverClusters:
     def _cut(self, rates: FloatArray, paths: list[Path], level: float) -> FloatArray:
         return _shrink(self.measure, rates, np.array([_amount(path, level) for path in paths]))
 
+    def project_slope(self, rates: FloatArray, projected: FloatArray) -> FloatArray:
+        """Each cluster that was cut keeps its value: no movement along its slopes."""
+        slope, moves = _cut_slope(self.measure, rates, projected)
+        squares = np.einsum("gk,gk->k", moves, moves)
+        scaled = moves / np.where(squares > 0, squares, 1)
+        return slope - _per_cluster(moves, scaled)
+
+    def shrink_slope(self, rates: FloatArray, shrunk: FloatArray) -> FloatArray:
+        """All clusters that were cut keep a common value and a common total amount."""
+        slope, moves = _cut_slope(self.measure, rates, shrunk)
+        squares = np.einsum("gk,gk->k", moves, moves)
+        scaled = moves / np.where(squares > 0, squares, 1)
+        total = np.sum(1 / squares[squares > 0])
+        common = np.einsum("gk,hl->gkhl", scaled, scaled) / total if total > 0 else 0.0
+        return np.asarray(slope - _per_cluster(moves, scaled) + common)
+
     def support(self, multipliers: FloatArray) -> float:
         """Sum over clusters."""
         return float(self.measure.dual_norms(multipliers).sum())
@@ -249,6 +271,16 @@ class SumOverClusters:
     def shrink(self, rates: FloatArray, amount: float) -> FloatArray:
         """Every cluster on its own."""
         return _shrink(self.measure, rates, np.full(rates.shape[1], amount))
+
+    def project_slope(self, rates: FloatArray, projected: FloatArray) -> FloatArray:
+        """The sum over all clusters keeps its value."""
+        slope, moves = _cut_slope(self.measure, rates, projected)
+        square = np.vdot(moves, moves)
+        return slope - np.einsum("gk,hl->gkhl", moves, moves) / square if square > 0 else slope
+
+    def shrink_slope(self, rates: FloatArray, shrunk: FloatArray) -> FloatArray:
+        """Rates that have met move together."""
+        return _cut_slope(self.measure, rates, shrunk)[0]
 
     def support(self, multipliers: FloatArray) -> float:
         """Largest over clusters."""
@@ -283,6 +315,42 @@ def _shrink(measure: Measure, rates: FloatArray, amounts: FloatArray) -> FloatAr
     middle = rates.mean(axis=0)
     away = rates - middle
     return np.asarray(middle + np.sign(away) * np.maximum(np.abs(away) - amounts, 0))
+
+
+def _cut_slope(
+    measure: Measure, rates: FloatArray, cut: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """How the cut rates follow the rates at fixed amounts, and how they follow the amounts.
+
+    In a cluster that was cut, rates that have met move together, so the derivative is the average
+    over equal entries. A cluster that was not cut is left alone.
+
+    Returns
+    -------
+    slope : (M, K, M, K) array
+    moves : (M, K) array
+        Minus the derivative with respect to each cluster's amount; zero where it was not cut.
+    """
+    n_groups, n_clusters = rates.shape
+    was_cut = (cut != rates).any(axis=0)
+    met = np.abs(cut.T[:, :, None] - cut.T[:, None, :]) <= 1e-13
+    average = np.where(was_cut[:, None, None], met, np.eye(n_groups, dtype=bool))
+    average = average / average.sum(axis=2, keepdims=True)
+    slope = np.zeros((n_groups, n_clusters, n_groups, n_clusters))
+    clusters = np.arange(n_clusters)
+    slope[:, clusters, :, clusters] = average
+    moves = np.einsum("kgh,hk->gk", average, measure.slopes(rates)) * was_cut
+    moves[np.abs(moves) < 1e-13] = 0.0
+    return slope, moves
+
+
+def _per_cluster(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Outer products within each cluster, (M, K, M, K)."""
+    n_groups, n_clusters = first.shape
+    out = np.zeros((n_groups, n_clusters, n_groups, n_clusters))
+    clusters = np.arange(n_clusters)
+    out[:, clusters, :, clusters] = np.einsum("gk,hk->kgh", first, second)
+    return out
 
 
 def _amount(path: Path, level: FloatArray | float) -> FloatArray:

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from fairmix.families import Categorical, Family, Gaussian, Product
 from fairmix.mixture import Mixture
@@ -27,6 +28,7 @@ def start(
     how: Start,
     rng: np.random.Generator,
     weight: FloatArray | None = None,
+    runs: int = KMEANS_RUNS,
 ) -> FloatArray:
     """Initial theta.
 
@@ -45,12 +47,14 @@ def start(
         Source of randomness.
     weight : (N,) array or None
         Row weights.
+    runs : int
+        k-means runs of which the best counts.
     """
     sample, sample_weight = _sample(rows, weight, rng)
     if how == "paper":
         return _paper_start(mixture, sample, sample_weight, rng)
     points = _points(mixture.family, sample)
-    runs = KMEANS_RUNS if how == "kmeans" else 1
+    runs = runs if how == "kmeans" else 1
     labels = _kmeans(
         points, mixture.n_components, rng, sample_weight, runs, how == "random"
     ).labels_
@@ -89,7 +93,8 @@ def _kmeans(
         max_iter=1 if random else 300,
         random_state=seed,
     )
-    with warnings.catch_warnings():
+    # One thread: on the few rows of a start, more of them only wait for each other.
+    with warnings.catch_warnings(), threadpool_limits(1):
         # Fewer distinct rows than clusters: the estimator reports what is left at the end.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return kmeans.fit(points, sample_weight=weight)

@@ -63,7 +63,20 @@ class Mixture:
 
     def weights(self, theta: FloatArray) -> FloatArray:
         """pi, (K,)."""
-        return np.exp(log_softmax(self._split(theta)[0]))
+        return np.exp(self.log_weights(theta))
+
+    def log_weights(self, theta: FloatArray) -> FloatArray:
+        """Logarithm of pi, (K,)."""
+        return np.asarray(log_softmax(self._split(theta)[0]))
+
+    def with_weights(self, theta: FloatArray, weights: FloatArray) -> FloatArray:
+        """Theta with other mixture weights."""
+        eta = np.log(np.maximum(weights, SMALLEST_WEIGHT))
+        return np.concatenate([eta, self._split(theta)[1]])
+
+    def with_equal_weights(self, theta: FloatArray) -> FloatArray:
+        """Theta with the weights 1 / K."""
+        return self.with_weights(theta, np.full(self.n_components, 1 / self.n_components))
 
     def unpack(self, theta: FloatArray) -> dict[str, FloatArray]:
         """Weights and the family's parameters, by public name without the underscore."""

@@ -141,6 +141,11 @@ class Totals:
         Responsibilities summed with the weights rho; equal to ``mass`` without a propensity.
     sums : Logits
         ``sum_i q_ik`` and ``sum_i q_ik T(x_i)``.
+    hard_mass : (M, K) array
+        Rows of each group whose most probable cluster is k; empty unless asked for.
+    curvature : (R, K, R, K) array
+        ``sum_i a_i a_i^T (x) (diag psi_i - psi_i psi_i^T)`` with a = C rho for the R contrasts C
+        that the pass was given; empty without them.
     """
 
     weight: float
@@ -149,6 +154,8 @@ class Totals:
     mass: FloatArray
     model_mass: FloatArray
     sums: Logits
+    hard_mass: FloatArray
+    curvature: FloatArray
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

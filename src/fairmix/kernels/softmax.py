@@ -30,6 +30,8 @@ class Forward:
     normaliser: float
     mass: FloatArray
     model_mass: FloatArray
+    hard_mass: FloatArray
+    curvature: FloatArray
 
     def totals(self, sums: Logits) -> Totals:
         """Totals of the block, given its sums of q."""
@@ -40,6 +42,8 @@ class Forward:
             mass=self.mass,
             model_mass=self.model_mass,
             sums=sums,
+            hard_mass=self.hard_mass,
+            curvature=self.curvature,
         )
 
 
@@ -103,11 +107,14 @@ def forward(
     offsets: FloatArray | None = None,
     temperature: float = 1.0,
     likelihood: bool = True,
+    hard: bool = False,
+    contrasts: FloatArray | None = None,
 ) -> Forward:
     """Responsibilities of a block, its masses, log-likelihood and normaliser.
 
     The log-likelihood is free when there is neither offset nor temperature; otherwise it costs a
-    second sweep and ``likelihood=False`` leaves it out (NaN).
+    second sweep and ``likelihood=False`` leaves it out (NaN). ``hard`` asks for the masses of the
+    hard labels, ``contrasts`` (R, M) for the curvature of the dual along them.
     """
     plain = offsets is None and temperature == 1.0
     log_likelihood = np.nan
@@ -125,7 +132,47 @@ def forward(
         normaliser=normaliser,
         mass=mass,
         model_mass=model_mass,
+        hard_mass=_hard_mass(block, psi) if hard else np.zeros(0),
+        curvature=np.zeros(0) if contrasts is None else _curvature(block, psi, contrasts),
     )
+
+
+def _hard_mass(block: Block, psi: FloatArray) -> FloatArray:
+    n_clusters = len(psi)
+    cell = block.groups * n_clusters + psi.argmax(axis=0)
+    counts = np.bincount(cell, weights=block.weight, minlength=block.n_groups * n_clusters)
+    return counts.astype(np.float64).reshape(block.n_groups, n_clusters)
+
+
+def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArray:
+    """``sum_i w_i a_i a_i^T (x) (diag psi_i - psi_i psi_i^T)`` with a = C rho, (R, K, R, K)."""
+    if block.propensity is None:
+        # a is the same for all rows of a group: one product per group, over its rows only.
+        groups = [_spread(psi, block.weight, block.groups == g) for g in range(block.n_groups)]
+        spreads = np.stack(groups)
+        return np.asarray(
+            np.einsum("rg,sg,gkl->rksl", contrasts, contrasts, spreads, optimize=True)
+        )
+    a = contrasts.astype(block.dtype) @ block.propensity
+    out = np.empty((len(a), len(psi), len(a), len(psi)))
+    for r, first in enumerate(a):
+        for s, second in enumerate(a[: r + 1]):
+            product = first * second
+            out[r, :, s] = _spread(psi, product if block.weight is None else product * block.weight)
+            out[s, :, r] = out[r, :, s]
+    return out
+
+
+def _spread(
+    psi: FloatArray, weight: FloatArray | None, chosen: IntArray | None = None
+) -> FloatArray:
+    """``sum_i w_i (diag psi_i - psi_i psi_i^T)`` over the chosen rows, (K, K)."""
+    if chosen is not None:
+        psi, weight = psi[:, chosen], None if weight is None else weight[chosen]
+    weighted = psi if weight is None else psi * weight
+    out = (-weighted @ psi.T).astype(np.float64)
+    out[np.diag_indices(len(psi))] += weighted.sum(axis=1, dtype=np.float64)
+    return out
 
 
 def _masses(block: Block, psi: FloatArray) -> tuple[FloatArray, FloatArray]:

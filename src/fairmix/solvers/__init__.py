@@ -1,7 +1,21 @@
 """Solvers: frozen settings that climb an objective."""
 
 from fairmix.solvers._base import Callback, Iteration, Solution, Solver, Status
+from fairmix.solvers.dual import Dual
 from fairmix.solvers.em import EM
 from fairmix.solvers.gradient import GradientDescent
+from fairmix.solvers.quadratic import Bound, Constraint, Strength
 
-__all__ = ["EM", "Callback", "GradientDescent", "Iteration", "Solution", "Solver", "Status"]
+__all__ = [
+    "EM",
+    "Bound",
+    "Callback",
+    "Constraint",
+    "Dual",
+    "GradientDescent",
+    "Iteration",
+    "Solution",
+    "Solver",
+    "Status",
+    "Strength",
+]

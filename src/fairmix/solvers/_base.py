@@ -38,12 +38,19 @@ Callback = Callable[[Iteration], None]
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Parameters that a solver found, and how."""
+    """Parameters that a solver found, and how.
+
+    ``multipliers``, ``offsets`` (both M x K) and ``temperature`` are the tilt of the assignment;
+    without one, responsibilities are those of the mixture.
+    """
 
     theta: FloatArray
     objective: float
     status: Status
     history: Sequence[Iteration]
+    multipliers: FloatArray | None = None
+    offsets: FloatArray | None = None
+    temperature: float = 1.0
 
 
 class Solver(Protocol):

@@ -36,6 +36,8 @@ class Table(Protocol):
         pull: FloatArray | None = None,
         temperature: float = 1.0,
         likelihood: bool = True,
+        hard: bool = False,
+        contrasts: FloatArray | None = None,
     ) -> Totals:
         """One sweep over all rows; see ``fairmix.kernels.softmax`` for what it sums."""
 

@@ -123,10 +123,12 @@ class ArrayTable:
         pull: FloatArray | None = None,
         temperature: float = 1.0,
         likelihood: bool = True,
+        hard: bool = False,
+        contrasts: FloatArray | None = None,
     ) -> Totals:
         """One sweep over all rows."""
         # The objects themselves are kept, so equal identity means equal contents.
-        key = (logits, offsets, temperature, likelihood)
+        key = (logits, offsets, temperature, likelihood, hard, contrasts)
         known = self._last[1] if self._last is not None and _same(self._last[0], key) else None
         keep = logits.b.size * self.n_rows * self.dtype.itemsize <= KEPT_RESPONSIBILITIES_BYTES
 
@@ -135,7 +137,13 @@ class ArrayTable:
             ahead = known[number] if known else None
             if ahead is None:
                 ahead = forward(
-                    block, logits, offsets=offsets, temperature=temperature, likelihood=likelihood
+                    block,
+                    logits,
+                    offsets=offsets,
+                    temperature=temperature,
+                    likelihood=likelihood,
+                    hard=hard,
+                    contrasts=contrasts,
                 )
             if alpha or pull is not None:
                 sums = backward(block, ahead.psi, logits.W.shape[1], alpha, pull, temperature)

@@ -1,0 +1,185 @@
+"""Our solver: posterior-regularised EM with one tilt per group and cluster.
+
+For fixed components the best assignment that meets a bound on the rates is a tilted softmax::
+
+    q_ik  proportional to  pi_k f_k(x_i) exp(sum_g rho_g(i) v[g, k])
+
+with v[g, k] = -lambda[g, k] / share_g and sum_g lambda[g, k] = 0, and lambda solves a convex problem (the dual). rho is the indicator
+of the row's group for an aware map, and P(group | x) for a blind one.
+
+Each iteration is one pass. It gives the sums for the closed-form M-step, the rates, and the
+curvature of the dual, hence a Newton step for lambda. The rates are those of the real groups also
+for a blind map: its fixed point then meets the bound on the data, whatever the propensity says.
+
+For hard labels the tilt is cooled down with the components fixed, then polished on the rates of
+the labels themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmix.criteria import Criterion
+from fairmix.mixture import Mixture
+from fairmix.objective import Objective, Point
+from fairmix.solvers._base import Callback, Recorder, Solution, Status
+from fairmix.solvers.quadratic import Bound, Constraint
+from fairmix.solvers.tilt import Tilt
+from fairmix.tables import Table
+from fairmix.totals import FloatArray, Logits
+
+# Components wait until the rates are this close to allowed; before, only the tilt moves.
+READY = 2e-3
+# EM has converged only when the rates are this close to allowed.
+CLOSE = 1e-3
+# A Newton step may move a row's tilt by at most this many temperatures.
+REACH = 4.0
+POLISH_REACH = 2.0
+# Temperatures at which the tilt is cooled down to labels, and the accuracy needed at each.
+COOLING = ((0.5, 3e-3), (0.2, 3e-3), (0.1, 3e-3), (0.05, 5e-4))
+COOLING_STEPS = 8
+POLISH_STEPS = 15
+LABEL_TEMPERATURE = COOLING[-1][0]
+# Passes that estimate the weights of the density when the map ignores them.
+WEIGHT_PASSES = 3
+
+
+@dataclass(frozen=True)
+class Dual:
+    """Posterior-regularised EM.
+
+    Parameters
+    ----------
+    criterion : Criterion
+        For the history.
+    constraint : Constraint
+        What the rates must fulfil.
+    labels : bool
+        Whether the constraint is on hard labels, or on the responsibilities.
+    temperature : float
+        Of the E-step.
+    equal_weights : bool
+        Whether the map ignores mixture weights. With learned weights the larger clusters of a
+        blind map swallow the others.
+    max_iter : int
+        EM iterations, of one pass each.
+    tol : float
+        Gain of the objective per row below which EM has converged.
+    """
+
+    criterion: Criterion
+    constraint: Constraint
+    labels: bool = True
+    temperature: float = 0.3
+    equal_weights: bool = True
+    max_iter: int = 40
+    tol: float = 1e-5
+
+    def solve(
+        self,
+        objective: Objective,
+        theta: FloatArray,
+        *,
+        callback: Callback | None = None,
+        multipliers: FloatArray | None = None,
+    ) -> Solution:
+        """Climb from theta, then make the labels (or responsibilities) meet the constraint."""
+        mixture, table = objective.mixture, objective.table
+        rough = self.climb(objective, theta, callback=callback, multipliers=multipliers)
+        tilt = Tilt(table, mixture.n_components, rough.multipliers)
+        logits = mixture.logits(rough.theta)
+        if self.labels:
+            self._cool(tilt, logits)
+        value = self._polish(tilt, logits)
+        theta = rough.theta
+        if self.equal_weights:
+            theta = _density_weights(mixture, table, theta)
+        # The offsets take back what the density's weights add to the logits of the map.
+        return Solution(
+            theta=theta,
+            objective=value,
+            status=rough.status,
+            history=rough.history,
+            multipliers=tilt.multipliers,
+            offsets=tilt.offsets + mixture.log_weights(rough.theta) - mixture.log_weights(theta),
+            temperature=self._final_temperature,
+        )
+
+    @property
+    def _final_temperature(self) -> float:
+        return LABEL_TEMPERATURE if self.labels else self.temperature
+
+    def climb(
+        self,
+        objective: Objective,
+        theta: FloatArray,
+        *,
+        callback: Callback | None = None,
+        multipliers: FloatArray | None = None,
+    ) -> Solution:
+        """EM alone: one pass per iteration for the components and the tilt."""
+        mixture, table = objective.mixture, objective.table
+        tilt = Tilt(table, mixture.n_components, multipliers)
+        theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
+        recorder = Recorder(self.criterion, table.group_sizes, self.tol, 1, callback)
+        status = Status.MAX_ITER
+        for _ in range(self.max_iter):
+            logits = mixture.logits(theta)
+            totals = tilt.measure(logits, self.temperature)
+            rates, value = tilt.rates(totals), tilt.value(totals)
+            recorder.record(Point(theta, logits, rates, np.nan, value))
+            missing = self.constraint.missing(rates)
+            if missing < CLOSE and recorder.settled:
+                status = Status.CONVERGED
+                break
+            tilt.step(rates, totals, self.temperature, self.constraint, REACH)
+            if missing < READY:
+                theta = mixture.maximize(totals.sums)
+                theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
+        return Solution(theta, recorder.rows[-1].objective, status, recorder.rows, tilt.multipliers)
+
+    def _cool(self, tilt: Tilt, logits: Logits) -> None:
+        """Follow the solution of the dual down to the temperature of labels."""
+        for temperature, accuracy in COOLING:
+            if temperature >= self.temperature:
+                continue
+            for _ in range(COOLING_STEPS):
+                totals = tilt.measure(logits, temperature, alpha=0.0)
+                rates = tilt.rates(totals)
+                if tilt.residual(rates, totals, temperature, self.constraint) < accuracy:
+                    break
+                tilt.step(rates, totals, temperature, self.constraint, REACH)
+
+    def _polish(self, tilt: Tilt, logits: Logits) -> float:
+        """Newton steps on the rates that count, to a target that shrinks by what is missing.
+
+        Keeps the first tilt that meets the bound, else the one that comes closest. Returns the
+        objective there.
+        """
+        if not isinstance(self.constraint, Bound):
+            return tilt.value(tilt.measure(logits, self._final_temperature, alpha=0.0))
+        bound, criterion = self.constraint.bound, self.constraint.criterion
+        best_gap, best, value, target = np.inf, tilt.multipliers, -np.inf, bound
+        for _ in range(POLISH_STEPS):
+            totals = tilt.measure(logits, self._final_temperature, alpha=0.0, hard=self.labels)
+            rates = tilt.hard_rates(totals) if self.labels else tilt.rates(totals)
+            gap = criterion.value(rates)
+            if gap < best_gap:
+                best_gap, best, value = gap, tilt.multipliers, tilt.value(totals)
+            if gap <= bound:
+                break
+            target = max(0.0, target - 0.5 * (gap - bound))
+            aim = Bound(criterion, target)
+            tilt.step(rates, totals, self._final_temperature, aim, POLISH_REACH)
+        tilt.multipliers = best
+        return value
+
+
+def _density_weights(mixture: Mixture, table: Table, theta: FloatArray) -> FloatArray:
+    """Maximum-likelihood weights for given components, by a few EM steps."""
+    for _ in range(WEIGHT_PASSES):
+        mass = table.softmax_pass(mixture.logits(theta), alpha=0.0).mass.sum(axis=0)
+        theta = mixture.with_weights(theta, mass / mass.sum())
+    return theta

@@ -1,0 +1,169 @@
+"""The small problem inside the dual solver: a quadratic plus a support function, no data.
+
+Minimises over multipliers lambda (M x K)::
+
+    -<r, d> + <d, H d> / 2 + h(lambda),    d = lambda - lambda_0
+
+where h is the support function of the rates that a constraint allows. The method is an augmented
+Lagrangian in the rates c: with w = c + sigma lambda, the inner problem
+
+    Phi(lambda) = quadratic + (|w|^2 - |w - P(w)|^2) / (2 sigma)
+
+is smooth and convex, P being the constraint's ``nearest``. Newton steps with backtracking solve
+it; both loops end after a few steps because everything is piecewise quadratic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from fairmix.criteria import Criterion
+from fairmix.totals import FloatArray
+
+
+class Constraint(Protocol):
+    """What the rates must fulfil, through its multipliers."""
+
+    def nearest(self, rates: FloatArray, sigma: float) -> FloatArray:
+        """``argmin_x |x - rates|^2 / 2 + sigma h*(x)`` with h* the conjugate of the support."""
+
+    def slope(self, rates: FloatArray, nearest: FloatArray) -> FloatArray:
+        """Derivative of ``nearest``, (M, K, M, K)."""
+
+    def missing(self, rates: FloatArray) -> float:
+        """How far the rates are from being allowed, entry by entry."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``criterion(rates) <= bound``."""
+
+    criterion: Criterion
+    bound: float
+
+    def nearest(self, rates: FloatArray, sigma: float) -> FloatArray:
+        """Projection."""
+        return self.criterion.project(rates, self.bound)
+
+    def slope(self, rates: FloatArray, nearest: FloatArray) -> FloatArray:
+        """Derivative of the projection."""
+        return self.criterion.project_slope(rates, nearest)
+
+    def missing(self, rates: FloatArray) -> float:
+        """Distance to the projection."""
+        return float(np.abs(rates - self.criterion.project(rates, self.bound)).max())
+
+
+@dataclass(frozen=True)
+class Strength:
+    """``strength * criterion(rates)`` is subtracted from the objective; any rates are allowed."""
+
+    criterion: Criterion
+    strength: float
+
+    def nearest(self, rates: FloatArray, sigma: float) -> FloatArray:
+        """Shrunken rates."""
+        return self.criterion.shrink(rates, sigma * self.strength)
+
+    def slope(self, rates: FloatArray, nearest: FloatArray) -> FloatArray:
+        """Derivative of the shrinkage."""
+        return self.criterion.shrink_slope(rates, nearest)
+
+    def missing(self, rates: FloatArray) -> float:
+        """Nothing."""
+        return 0.0
+
+
+class _State(NamedTuple):
+    value: float
+    gradient: FloatArray
+    nearest: FloatArray
+    w: FloatArray
+
+
+OUTER_STEPS = 40
+INNER_STEPS = 30
+
+
+def newton_multipliers(
+    multipliers: FloatArray,
+    rates: FloatArray,
+    curvature: FloatArray,
+    constraint: Constraint,
+    tol: float = 1e-7,
+) -> FloatArray:
+    """Multipliers that minimise the local model of the dual.
+
+    Parameters
+    ----------
+    multipliers : (M, K) array
+        lambda_0.
+    rates : (M, K) array
+        Minus the gradient of the smooth part.
+    curvature : (M K, M K) array
+        H.
+    constraint : Constraint
+        Gives the support function.
+    tol : float
+        Accuracy in rates.
+    """
+    size = rates.size
+    start, slope = multipliers.ravel(), rates.ravel()
+    unit = max(float(np.trace(curvature)) / size, 1e-300)
+    # Adding a constant over clusters to a group changes nothing, so H alone is singular.
+    H = curvature + 1e-9 * unit * np.eye(size)
+    sigma = 3 * unit
+    c = constraint.nearest(rates, sigma).ravel()
+    now = start.copy()
+
+    def evaluate(point: FloatArray) -> _State:
+        d = point - start
+        w = c + sigma * point
+        nearest = constraint.nearest(w.reshape(rates.shape), sigma).ravel()
+        gap = w - nearest
+        value = -slope @ d + 0.5 * d @ (H @ d) + (w @ w - gap @ gap) / (2 * sigma)
+        return _State(float(value), H @ d - slope + nearest, nearest, w)
+
+    for _ in range(OUTER_STEPS):
+        state = evaluate(now)
+        for _ in range(INNER_STEPS):
+            steepest = np.abs(state.gradient).max()
+            if steepest < 0.1 * tol:
+                break
+            D = constraint.slope(state.w.reshape(rates.shape), state.nearest.reshape(rates.shape))
+            # Without damping a piecewise linear h lets Newton steps run off along the gauge.
+            damping = sigma * min(0.1, 0.2 * float(steepest))
+            matrix = H + sigma * D.reshape(size, size) + damping * np.eye(size)
+            step = -np.linalg.solve(matrix, state.gradient)
+            decrease = float(state.gradient @ step)
+            now, state = _backtrack(evaluate, now, state, step, decrease)
+            if -decrease < 1e-17:
+                break
+        moved = np.abs(state.nearest - c).max()
+        c = state.nearest
+        if moved < tol:
+            break
+        sigma = min(2 * sigma, 60 * unit)
+    out = now.reshape(rates.shape)
+    return np.asarray(out - out.mean(axis=0))
+
+
+def _backtrack(
+    evaluate: Callable[[FloatArray], _State],
+    now: FloatArray,
+    state: _State,
+    step: FloatArray,
+    decrease: float,
+) -> tuple[FloatArray, _State]:
+    """Halve the step until the value falls enough."""
+    length = 1.0
+    while True:
+        new = evaluate(now + length * step)
+        enough = state.value + 1e-4 * length * decrease + 1e-13 * abs(state.value)
+        if new.value <= enough or length < 1e-6:
+            return now + length * step, new
+        length /= 2

@@ -1,0 +1,132 @@
+"""The tilt of an assignment: multipliers, what a pass says at them, and Newton steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairmix.solvers.quadratic import Constraint, newton_multipliers
+from fairmix.tables import Table
+from fairmix.totals import Block, FloatArray, Logits, Totals
+
+
+class Tilt:
+    """Multipliers lambda (M x K) of a table, and their offsets ``v = -lambda / share``.
+
+    Parameters
+    ----------
+    table : Table
+        All rows. Blind when its blocks carry a propensity, else aware.
+    n_components : int
+        K.
+    multipliers : (M, K) array or None
+        Start; None is no tilt.
+    """
+
+    def __init__(
+        self, table: Table, n_components: int, multipliers: FloatArray | None = None
+    ) -> None:
+        self.table = table
+        n_groups = len(table.group_sizes)
+        zeros = np.zeros((n_groups, n_components))
+        self.multipliers = zeros if multipliers is None else multipliers
+        self.share, self.covariance = _group_moments(table)
+        self.basis = _contrast_basis(n_groups)
+        self.contrasts = self.basis.T / self.share
+
+    @property
+    def offsets(self) -> FloatArray:
+        """v, (M, K)."""
+        return -self.multipliers / self.share[:, None]
+
+    def measure(
+        self, logits: Logits, temperature: float, *, alpha: float = 1.0, hard: bool = False
+    ) -> Totals:
+        """One pass with the tilt, its masses and curvature."""
+        return self.table.softmax_pass(
+            logits,
+            offsets=self.offsets,
+            alpha=alpha,
+            temperature=temperature,
+            likelihood=False,
+            hard=hard,
+            contrasts=self.contrasts,
+        )
+
+    def rates(self, totals: Totals) -> FloatArray:
+        """Rates of the responsibilities, by the real groups."""
+        return np.asarray(totals.mass / self.table.group_sizes[:, None])
+
+    def hard_rates(self, totals: Totals) -> FloatArray:
+        """Rates of the hard labels, by the real groups."""
+        return np.asarray(totals.hard_mass / self.table.group_sizes[:, None])
+
+    def value(self, totals: Totals) -> float:
+        """The primal objective per row: expected log-density plus tempered entropy."""
+        model_rates = totals.model_mass / (self.share[:, None] * totals.weight)
+        return float(totals.normaliser / totals.weight + np.vdot(self.multipliers, model_rates))
+
+    def _curvature(self, totals: Totals, temperature: float) -> FloatArray:
+        """Hessian of the dual in lambda, (M K, M K)."""
+        inner = totals.curvature / (totals.weight * temperature)
+        outer = np.einsum("gr,rksl,hs->gkhl", self.basis, inner, self.basis, optimize=True)
+        return np.asarray(outer).reshape(self.multipliers.size, self.multipliers.size)
+
+    def residual(
+        self, rates: FloatArray, totals: Totals, temperature: float, constraint: Constraint
+    ) -> float:
+        """How far the multipliers are from solving the dual, in units of rates."""
+        unit = np.trace(self._curvature(totals, temperature)) / self.multipliers.size
+        nearest = constraint.nearest(rates + unit * self.multipliers, float(unit))
+        return float(np.abs(rates - nearest).max())
+
+    def step(
+        self,
+        rates: FloatArray,
+        totals: Totals,
+        temperature: float,
+        constraint: Constraint,
+        reach: float,
+    ) -> None:
+        """A Newton step on the dual, cut so that no row's tilt moves by more than ``reach``."""
+        curvature = self._curvature(totals, temperature)
+        new = newton_multipliers(self.multipliers, rates, curvature, constraint)
+        step = new - self.multipliers
+        length = min(1.0, reach * temperature / self._movement(step))
+        self.multipliers = self.multipliers + length * step
+
+    def _movement(self, step: FloatArray) -> float:
+        """By how much a change of multipliers moves the logits of a row.
+
+        Aware: the largest offset. Blind: three standard deviations over the rows, because a
+        propensity hardly ever comes near zero or one.
+        """
+        v = step / self.share[:, None]
+        v = v - v.mean(axis=1, keepdims=True)
+        if self.covariance is None:
+            return max(float(np.abs(v).max()), 1e-300)
+        variance = np.einsum("gk,gh,hk->k", v, self.covariance, v)
+        return max(3 * float(np.sqrt(max(variance.max(), 0.0))), 1e-300)
+
+
+def _contrast_basis(n_groups: int) -> FloatArray:
+    """Orthonormal basis of the vectors that add up to zero, (M, M - 1)."""
+    columns = np.column_stack([np.ones(n_groups), np.eye(n_groups)[:, : n_groups - 1]])
+    return np.asarray(np.linalg.qr(columns)[0][:, 1:])
+
+
+def _group_moments(table: Table) -> tuple[FloatArray, FloatArray | None]:
+    """Mean of rho over the rows and, for a propensity, its covariance."""
+
+    def moments(block: Block) -> tuple[FloatArray, FloatArray] | None:
+        if block.propensity is None:
+            return None
+        rho = block.propensity.astype(np.float64)
+        weighted = rho if block.weight is None else rho * block.weight
+        return weighted.sum(axis=1), weighted @ rho.T
+
+    total = float(table.group_sizes.sum())
+    found = [pair for pair in table.each(moments) if pair is not None]
+    if not found:
+        return table.group_sizes / total, None
+    mean = np.sum([first for first, _ in found], axis=0) / total
+    return mean, np.sum([second for _, second in found], axis=0) / total - np.outer(mean, mean)
