@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from fairmix.columns import Columns
-from fairmix.criteria import CRITERIA
+from fairmix.criteria import CRITERIA, Criterion
 from fairmix.families import Categorical, Family, Gaussian, Product
 from fairmix.initialization import Start, start
 from fairmix.mixture import Mixture
 from fairmix.objective import Objective, Scaled
 from fairmix.progress import progress
-from fairmix.solvers import EM, GradientDescent, Solution
+from fairmix.propensity import Propensity, fit_propensity
+from fairmix.solvers import EM, Bound, Callback, Dual, GradientDescent, Solution, Strength
 from fairmix.tables import ArrayTable
-from fairmix.totals import FloatArray, Rows
+from fairmix.totals import FloatArray, IntArray, Rows
 
 # How sharply the multipliers of a penalty follow the rates, in units of the strength: the value
 # at which fits of the paper's data sets neither stall nor lose clusters.
 SHARPNESS = 100.0
+# Starts of the dual solver are compared by a short fit of a sample: rows, starts per full fit,
+# and iterations (a blind map needs more before its starts differ).
+SCREEN_ROWS = 8192
+SCREEN_STARTS = 4
+SCREEN_ITERATIONS = {"aware": 12, "blind": 20}
+DUAL_ITERATIONS = 100
 
 
 @dataclass(frozen=True)
@@ -28,17 +37,33 @@ class Settings:
     """Choices of the user that shape a fit; `FairMixture` documents each."""
 
     n_components: int
-    solver: str
-    fairness_strength: float
+    max_gap: float
+    fairness_strength: float | Literal["auto"]
+    gap_of: Literal["labels", "probabilities"]
+    assignment: Literal["blind", "aware"]
+    solver: Literal["dual", "em", "gd"]
     criterion: str
     covariance_type: str
     max_iter: int | None
     inner_iter: int
     learning_rate: float | None
     tol: float
-    init_params: Start
+    n_init: int
+    init_params: Start | None
     reg_covar: float
     verbose: int
+
+    @property
+    def measure(self) -> Criterion:
+        """The criterion itself."""
+        return CRITERIA[self.criterion]
+
+    @property
+    def start(self) -> Start:
+        """The paper's start for the paper's solvers, k-means clusters for ours."""
+        if self.init_params is not None:
+            return self.init_params
+        return "kmeans" if self.solver == "dual" else "paper"
 
 
 def make_family(
@@ -58,49 +83,137 @@ def make_family(
     return Product(gaussian, categorical) if levels else gaussian
 
 
-def make_solver(settings: Settings) -> EM | GradientDescent:
-    """The solver with its own defaults where the user set none."""
+def make_propensity(
+    settings: Settings,
+    rows: Rows,
+    groups: IntArray,
+    n_groups: int,
+    weight: FloatArray | None,
+    seed: int,
+) -> Propensity | None:
+    """P(group | x), which only a blind map of the dual solver needs."""
+    fair = settings.fairness_strength != 0 and n_groups > 1
+    if not fair or settings.solver != "dual" or settings.assignment == "aware":
+        return None
+    rng = np.random.default_rng(seed)
+    return fit_propensity(rows, groups, n_groups, weight=weight, rng=rng)
+
+
+def solve(
+    settings: Settings,
+    mixture: Mixture,
+    table: ArrayTable,
+    seed: int,
+    warm: FloatArray | None = None,
+) -> Solution:
+    """The best solution of ``n_init`` starts, or the one from a warm start."""
+    rng = np.random.default_rng(seed)
+    fair = settings.fairness_strength != 0 and table.n_groups > 1
+    plain = Objective(mixture, table)
+    if fair and settings.solver == "dual":
+        return _solve_dual(settings, plain, rng, warm)
+    climber = _climber(settings)
+    if not fair:
+        return _solve_starts(settings, climber, plain, rng, warm)
+    if settings.fairness_strength == "auto":
+        raise NotImplementedError("constrained")
+    strength = float(settings.fairness_strength)
+    zeros = np.zeros((table.n_groups, mixture.n_components))
+    penalty = Scaled(settings.measure, strength, SHARPNESS * strength, zeros)
+    return _solve_starts(settings, climber, replace(plain, penalty=penalty), rng, warm)
+
+
+def _climber(settings: Settings) -> EM | GradientDescent:
+    """The paper's solver, or EM for a plain mixture, with its own defaults where none are set."""
     given = {"max_iter": settings.max_iter, "learning_rate": settings.learning_rate}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    criterion = CRITERIA[settings.criterion]
-    if settings.solver == "em":
-        return EM(criterion, tol=settings.tol, inner_iter=settings.inner_iter, **chosen)
-    # One of EM's iterations is ten steps of ten times the length.
-    return GradientDescent(criterion, tol=settings.tol / 100, **chosen)
+    if settings.solver == "gd":
+        # One of EM's iterations is ten steps of ten times the length.
+        return GradientDescent(settings.measure, tol=settings.tol / 100, **chosen)
+    return EM(settings.measure, tol=settings.tol, inner_iter=settings.inner_iter, **chosen)
 
 
-def make_objective(settings: Settings, mixture: Mixture, table: ArrayTable) -> Objective:
-    """Mean log-likelihood, penalised when there are groups and a strength."""
-    strength = float(settings.fairness_strength)
-    if table.n_groups < 2 or not strength:
-        return Objective(mixture, table)
-    zeros = np.zeros((table.n_groups, mixture.n_components))
-    penalty = Scaled(CRITERIA[settings.criterion], strength, SHARPNESS * strength, zeros)
-    return Objective(mixture, table, penalty)
-
-
-def solve(settings: Settings, mixture: Mixture, table: ArrayTable, theta: FloatArray) -> Solution:
-    """Climb from theta, with a progress bar when asked for."""
-    solver = make_solver(settings)
-    title = f"fit {settings.solver}"
-    with progress(title, solver.max_iter, shown=bool(settings.verbose)) as tick:
-        return solver.solve(
-            make_objective(settings, mixture, table),
-            theta,
-            callback=lambda row: tick(f"objective {row.objective:.4f}  gap {row.gap:.4f}"),
-        )
-
-
-def solve_best(
-    settings: Settings, mixture: Mixture, table: ArrayTable, seeds: list[int]
+def _solve_starts(
+    settings: Settings,
+    solver: EM | GradientDescent,
+    objective: Objective,
+    rng: np.random.Generator,
+    warm: FloatArray | None,
 ) -> Solution:
-    """The best solution of several starts."""
-    best: Solution | None = None
-    for seed in seeds:
-        rng = np.random.default_rng(seed)
-        theta = start(mixture, table.rows, how=settings.init_params, rng=rng, weight=table.weight)
-        solution = solve(settings, mixture, table, theta)
-        if best is None or solution.objective > best.objective:
-            best = solution
-    assert best is not None
-    return best
+    """Every start to its end."""
+    solutions = []
+    for _ in range(1 if warm is not None else settings.n_init):
+        theta = _start(settings, objective, rng) if warm is None else warm
+        with _shown(settings, solver.max_iter) as callback:
+            solutions.append(solver.solve(objective, theta, callback=callback))
+    return max(solutions, key=lambda solution: solution.objective)
+
+
+def _start(
+    settings: Settings, objective: Objective, rng: np.random.Generator, **how: int
+) -> FloatArray:
+    table = objective.table
+    assert isinstance(table, ArrayTable)
+    return start(
+        objective.mixture, table.rows, how=settings.start, rng=rng, weight=table.weight, **how
+    )
+
+
+def _solve_dual(
+    settings: Settings, objective: Objective, rng: np.random.Generator, warm: FloatArray | None
+) -> Solution:
+    """Short fits of a sample find the starts; the best of them are fitted on all rows."""
+    labels, blind = settings.gap_of == "labels", settings.assignment == "blind"
+    bounded = settings.fairness_strength == "auto"
+    solver = Dual(
+        settings.measure,
+        Bound(settings.measure, settings.max_gap)
+        if bounded
+        else Strength(settings.measure, float(settings.fairness_strength)),
+        labels=labels,
+        temperature=0.3 if labels else 1.0,
+        equal_weights=labels or blind,
+        max_iter=settings.max_iter or DUAL_ITERATIONS,
+        tol=settings.tol,
+    )
+    starts = [(warm, None)] if warm is not None else _screen(settings, solver, objective, rng)
+    solutions = []
+    for theta, multipliers in starts:
+        with _shown(settings, solver.max_iter) as callback:
+            solutions.append(
+                solver.solve(objective, theta, callback=callback, multipliers=multipliers)
+            )
+    allowed = max(settings.max_gap, resolution(objective.table.group_sizes)) if bounded else np.inf
+    return max(solutions, key=lambda s: (s.gap <= allowed, s.filled, s.objective))
+
+
+def _screen(
+    settings: Settings, solver: Dual, objective: Objective, rng: np.random.Generator
+) -> list[tuple[FloatArray, FloatArray | None]]:
+    """Starts and their multipliers, the most promising first."""
+    sample = objective.table.sample(SCREEN_ROWS, rng)
+    if not sample.group_sizes.all():
+        sample = objective.table
+    small = replace(objective, table=sample)
+    short = replace(solver, max_iter=min(SCREEN_ITERATIONS[settings.assignment], solver.max_iter))
+    tried = [
+        short.climb(small, _start(settings, small, rng, runs=1))
+        for _ in range(SCREEN_STARTS * settings.n_init)
+    ]
+    tried.sort(key=lambda solution: -solution.objective)
+    return [(solution.theta, solution.multipliers) for solution in tried[: settings.n_init]]
+
+
+def resolution(group_sizes: FloatArray) -> float:
+    """Gap below which hard labels cannot be asked to go: they move by whole rows.
+
+    Two rows of the smallest group, and never less than 0.002.
+    """
+    return max(2e-3, 2 / float(group_sizes.min()))
+
+
+@contextmanager
+def _shown(settings: Settings, total: int) -> Iterator[Callback]:
+    """A callback that moves a progress bar, when the user wants one."""
+    with progress(f"fit {settings.solver}", total, shown=bool(settings.verbose)) as tick:
+        yield lambda row: tick(f"objective {row.objective:.4f}  gap {row.gap:.4f}")

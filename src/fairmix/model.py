@@ -2,27 +2,139 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairmix.columns import Columns
 from fairmix.kernels import forward, hard_labels, log_densities
 from fairmix.mixture import Mixture
+from fairmix.propensity import Propensity
 from fairmix.tables import ArrayTable
-from fairmix.totals import FloatArray, IntArray, Rows
+from fairmix.totals import Block, FloatArray, IntArray, Rows
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Columns and a mixture with its parameters."""
+    """Columns, a mixture with its parameters, and the tilt of its assignment.
+
+    Attributes
+    ----------
+    columns : Columns
+        How a table becomes rows.
+    mixture : Mixture
+        Maps theta to logits.
+    theta : array
+        Parameters.
+    offsets : (M, K) array or None
+        The tilt; None assigns by the mixture alone.
+    propensity : Propensity or None
+        P(group | x) of a blind tilt; an aware one needs each row's group.
+    temperature : float
+        Of the responsibilities.
+    """
 
     columns: Columns
     mixture: Mixture
     theta: FloatArray
+    offsets: FloatArray | None = None
+    propensity: Propensity | None = None
+    temperature: float = 1.0
 
-    def _sweep(self, rows: Rows, n_jobs: int) -> ArrayTable:
-        return ArrayTable(rows, self.mixture.family.encode, n_jobs=n_jobs, keep=False)
+    @property
+    def aware(self) -> bool:
+        """Whether assignment needs the group of each row."""
+        return self.offsets is not None and self.propensity is None
+
+    def _sweep(
+        self,
+        rows: Rows,
+        work: Callable[[Block], NDArray[Any]],
+        groups: IntArray | None,
+        n_jobs: int,
+    ) -> NDArray[Any]:
+        table = ArrayTable(
+            rows,
+            self.mixture.family.encode,
+            groups=groups,
+            n_groups=1 if self.offsets is None else len(self.offsets),
+            propensity=self.propensity,
+            n_jobs=n_jobs,
+            keep=False,
+        )
+        return np.concatenate(list(table.each(work)))
+
+    def labels(self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1) -> IntArray:
+        """Most probable cluster of each row, (N,)."""
+        logits = self.mixture.logits(self.theta)
+        work = lambda block: hard_labels(block, logits, self.offsets)  # noqa: E731
+        return self._sweep(rows, work, groups, n_jobs)
+
+    def probabilities(
+        self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1
+    ) -> FloatArray:
+        """Responsibilities, (N, K)."""
+        return self._probabilities(rows, groups, self.offsets, self.temperature, n_jobs)
+
+    def posterior(self, rows: Rows, *, n_jobs: int = 1) -> FloatArray:
+        """Responsibilities of the untilted mixture, (N, K)."""
+        return self._probabilities(rows, None, None, 1.0, n_jobs)
+
+    def _probabilities(
+        self,
+        rows: Rows,
+        groups: IntArray | None,
+        offsets: FloatArray | None,
+        temperature: float,
+        n_jobs: int,
+    ) -> FloatArray:
+        logits = self.mixture.logits(self.theta)
+
+        def work(block: Block) -> FloatArray:
+            ahead = forward(
+                block, logits, offsets=offsets, temperature=temperature, likelihood=False
+            )
+            return ahead.psi.T
+
+        return self._sweep(rows, work, groups, n_jobs)
+
+    def log_densities(self, rows: Rows, *, n_jobs: int = 1) -> FloatArray:
+        """Log-density of each row under the untilted mixture, (N,)."""
+        logits = self.mixture.logits(self.theta)
+        return self._sweep(rows, lambda block: log_densities(block, logits), None, n_jobs)
+
+    def masses(
+        self,
+        rows: Rows,
+        groups: IntArray,
+        n_groups: int,
+        weight: FloatArray | None,
+        *,
+        n_jobs: int = 1,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mass of each group in each cluster, by hard labels and by responsibilities, (M, K)."""
+        table = ArrayTable(
+            rows,
+            self.mixture.family.encode,
+            groups=groups,
+            n_groups=n_groups,
+            weight=weight,
+            propensity=self.propensity,
+            n_jobs=n_jobs,
+            keep=False,
+        )
+        totals = table.softmax_pass(
+            self.mixture.logits(self.theta),
+            offsets=self.offsets,
+            temperature=self.temperature,
+            alpha=0.0,
+            likelihood=False,
+            hard=True,
+        )
+        return totals.hard_mass, totals.mass
 
     def parameters(self) -> dict[str, FloatArray | list[FloatArray]]:
         """Fitted parameters by public name; category probabilities as one array per column."""
@@ -41,39 +153,6 @@ class Model:
                 "the columns have changed since. Set warm_start=False for a new start."
             )
         return new.pack(old.unpack(self.theta))
-
-    def mass(
-        self, rows: Rows, groups: IntArray, weight: FloatArray | None, *, n_jobs: int = 1
-    ) -> FloatArray:
-        """Responsibilities summed over each group, (M, K)."""
-        table = ArrayTable(
-            rows,
-            self.mixture.family.encode,
-            groups=groups,
-            n_groups=int(groups.max()) + 1,
-            weight=weight,
-            n_jobs=n_jobs,
-            keep=False,
-        )
-        return table.softmax_pass(self.mixture.logits(self.theta), alpha=0.0).mass
-
-    def labels(self, rows: Rows, *, n_jobs: int = 1) -> IntArray:
-        """Most probable cluster of each row, (N,)."""
-        logits = self.mixture.logits(self.theta)
-        sweep = self._sweep(rows, n_jobs)
-        return np.concatenate(list(sweep.each(lambda block: hard_labels(block, logits))))
-
-    def probabilities(self, rows: Rows, *, n_jobs: int = 1) -> FloatArray:
-        """Responsibilities, (N, K)."""
-        logits = self.mixture.logits(self.theta)
-        sweep = self._sweep(rows, n_jobs)
-        return np.concatenate(list(sweep.each(lambda block: forward(block, logits).psi.T)))
-
-    def log_densities(self, rows: Rows, *, n_jobs: int = 1) -> FloatArray:
-        """Log-density of each row under the mixture, (N,)."""
-        logits = self.mixture.logits(self.theta)
-        sweep = self._sweep(rows, n_jobs)
-        return np.concatenate(list(sweep.each(lambda block: log_densities(block, logits))))
 
     def draw(self, n_rows: int, rng: np.random.Generator) -> tuple[Rows, IntArray]:
         """Random rows and the components that they come from, sorted by component."""

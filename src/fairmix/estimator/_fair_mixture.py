@@ -20,13 +20,16 @@ from fairmix.columns import Columns
 from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.estimator._prediction import Prediction
 from fairmix.families import COVARIANCE_TYPES
-from fairmix.fitting import Settings, make_family, solve, solve_best
+from fairmix.fitting import Settings, make_family, make_propensity, resolution, solve
 from fairmix.groups import Groups
 from fairmix.mixture import Mixture
 from fairmix.model import Model
 from fairmix.solvers import Iteration, Solution, Status
 from fairmix.tables import ArrayTable
 from fairmix.totals import FloatArray, Rows
+
+# How far above the bound the gap of responsibilities may end, by rounding.
+SOFT_TOLERANCE = 1e-5
 
 HISTORY_DTYPE = [(name, np.float64) for name in Iteration._fields]
 
@@ -35,21 +38,31 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
     """Mixture model whose clusters hold every group in its overall share.
 
     Implements and extends "Fair Model-Based Clustering" (Park, Kim, Lee and Kim, AAAI 2026).
-    The objective is the mean log-likelihood minus ``fairness_strength`` times the gap: how far
-    apart the groups' shares of a cluster are, in the worst cluster.
+    Maximises the likelihood subject to a bound on the gap: how far apart the groups' shares of a
+    cluster are, in the worst cluster.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of clusters, K.
-    solver : {"em", "gd"}, default="em"
-        ``"em"``: the paper's Algorithm 2, generalised EM. ``"gd"``: Algorithm 1, gradient steps.
-    fairness_strength : float, default=10.0
-        The paper's lambda. 0 is a plain mixture. 1 to 10 spans the range from hardly to nearly
-        perfectly fair on standardised data.
+    max_gap : float, default=0.01
+        The paper's epsilon: ``gap_ <= max_gap`` on the training data. Hard labels move by whole
+        rows, so a smaller bound than 0.002, or than two rows of the smallest group, counts as
+        met within that.
+    fairness_strength : "auto" or float, default="auto"
+        ``"auto"``: found so that ``max_gap`` holds. A number: the paper's lambda, with ``max_gap``
+        unused; 1 to 10 spans the range from hardly to nearly perfectly fair on standardised
+        data. 0: a plain mixture.
     gap_of : {"labels", "probabilities"}, default="labels"
-        What ``gap_`` reports: the gap of the hard labels or of the responsibilities. The penalty
-        is on the responsibilities in both cases.
+        What the bound is on: the hard labels that ``predict`` gives, or the responsibilities
+        (the paper's Delta). With a numeric strength and ``"em"`` or ``"gd"`` the penalty is on
+        the responsibilities, and this only picks what ``gap_`` reports.
+    assignment : {"blind", "aware"}, default="blind"
+        ``"blind"``: ``predict`` sees X only. ``"aware"``: it sees X and the row's group, which
+        costs far less in cluster quality; ``predict`` then needs ``sensitive_features``.
+    solver : {"dual", "em", "gd"}, default="dual"
+        ``"dual"``: posterior-regularised EM, ours. ``"em"``: the paper's Algorithm 2, generalised
+        EM. ``"gd"``: Algorithm 1, gradient steps. The last two are always blind.
     criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
         The measure of fairness; see `fairmix.metrics`.
     covariance_type : str, default="tied-spherical"
@@ -63,7 +76,7 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         Standardise numeric columns first. The model keeps the scale; fitted parameters and
         densities are then in standardised units.
     max_iter : int, default=None
-        None: 200 for ``"em"``, 10,000 for ``"gd"``.
+        None: 100 for ``"dual"``, 200 for ``"em"``, 10,000 for ``"gd"``.
     inner_iter : int, default=10
         Steps between two E-steps of ``"em"``.
     learning_rate : float, default=None
@@ -73,8 +86,8 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         ``"gd"`` a hundredth of it: an iteration of EM is ten steps of ten times the length.
     n_init : int, default=1
         Number of starts; the best objective wins.
-    init_params : {"paper", "kmeans", "random"}, default="paper"
-        ``"paper"``: k-means centres, equal weights, unit variances, random category
+    init_params : {"paper", "kmeans", "random"} or None, default=None
+        None: ``"kmeans"`` for ``"dual"``, else ``"paper"``. ``"paper"``: k-means centres, equal weights, unit variances, random category
         probabilities. ``"kmeans"``: all parameters from the k-means clusters; better for numeric
         columns that are not standardised. ``"random"``: from random centres.
     reg_covar : float, default=1e-6
@@ -108,7 +121,8 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
     balance_ : float
         Smallest ratio of two groups' sizes within a cluster, of what ``gap_of`` names.
     fairness_strength_ : float
-        The strength used; 0 without groups.
+        The strength used; for ``"dual"`` the multipliers' dual norm, which is the strength whose
+        fit this is. 0 without groups.
     lower_bound_ : float
         The objective reached.
     history_ : structured ndarray
@@ -133,23 +147,25 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
     >>> from fairmix.datasets import make_grouped_blobs
     >>> X, groups, _ = make_grouped_blobs(600, 3, 2, separation=1.5, random_state=0)
     >>> plain = FairMixture(3, fairness_strength=0, random_state=0)
-    >>> fair = FairMixture(3, fairness_strength=0.5, random_state=0)
     >>> plain = plain.fit(X, sensitive_features=groups)
-    >>> fair = fair.fit(X, sensitive_features=groups)
-    >>> bool(fair.soft_gap_ < plain.soft_gap_)
-    True
+    >>> fair = FairMixture(3, max_gap=0.02, random_state=0).fit(X, sensitive_features=groups)
+    >>> bool(plain.gap_ > 0.1), bool(fair.gap_ <= 0.02)
+    (True, True)
     >>> fair.predict(X[:4]).shape
     (4,)
     """
 
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
+    __metadata_request__predict = {"sensitive_features": True}  # noqa: RUF012
     __metadata_request__score = {"sensitive_features": True}  # noqa: RUF012
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "solver": [StrOptions({"em", "gd"})],
-        "fairness_strength": [Interval(Real, 0, None, closed="left")],
+        "max_gap": [Interval(Real, 0, None, closed="left")],
+        "fairness_strength": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "gap_of": [StrOptions({"labels", "probabilities"})],
+        "assignment": [StrOptions({"blind", "aware"})],
+        "solver": [StrOptions({"dual", "em", "gd"})],
         "criterion": [StrOptions(set(CRITERIA))],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
@@ -159,7 +175,7 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "init_params": [StrOptions({"paper", "kmeans", "random"})],
+        "init_params": [StrOptions({"paper", "kmeans", "random"}), None],
         "reg_covar": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "warm_start": ["boolean"],
@@ -171,9 +187,11 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         self,
         n_components: int = 2,
         *,
-        solver: str = "em",
-        fairness_strength: float = 10.0,
+        max_gap: float = 0.01,
+        fairness_strength: float | str = "auto",
         gap_of: str = "labels",
+        assignment: str = "blind",
+        solver: str = "dual",
         criterion: str = "gap",
         covariance_type: str = "tied-spherical",
         categorical_features: object = "from_dtype",
@@ -183,7 +201,7 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         learning_rate: float | None = None,
         tol: float = 1e-4,
         n_init: int = 1,
-        init_params: str = "paper",
+        init_params: str | None = None,
         reg_covar: float = 1e-6,
         random_state: Any = None,
         warm_start: bool = False,
@@ -191,9 +209,11 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
-        self.solver = solver
+        self.max_gap = max_gap
         self.fairness_strength = fairness_strength
         self.gap_of = gap_of
+        self.assignment = assignment
+        self.solver = solver
         self.criterion = criterion
         self.covariance_type = covariance_type
         self.categorical_features = categorical_features
@@ -238,6 +258,11 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
             The fitted model.
         """
         self._validate_params()
+        if self.assignment == "aware" and self.solver != "dual":
+            raise ValueError(
+                f"assignment='aware' needs solver='dual', got solver={self.solver!r}: the paper's "
+                "solvers have no tilt by group. Set solver='dual' or assignment='blind'."
+            )
         X, groups = self._take_groups(X, sensitive_features)
         if groups is not None and len(groups.names) == 1 and self.fairness_strength:
             raise ValueError(
@@ -274,69 +299,88 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
             rows, weight = rows.take(counted), weight[counted]
             groups = None if groups is None else groups.take(counted)
         settings = self._settings()
+        seed, propensity_seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         mixture = Mixture(make_family(settings, columns, rows, weight))
+        codes = np.zeros(rows.n_rows, dtype=np.intp) if groups is None else groups.codes
+        n_groups = 1 if groups is None else len(groups.names)
+        propensity = make_propensity(settings, rows, codes, n_groups, weight, propensity_seed)
         table = ArrayTable(
             rows,
             mixture.family.encode,
-            groups=None if groups is None else groups.codes,
-            n_groups=1 if groups is None else len(groups.names),
+            groups=codes,
+            n_groups=n_groups,
             weight=weight,
+            propensity=propensity,
             n_jobs=effective_n_jobs(self.n_jobs),
         )
-        if self.warm_start and hasattr(self, "_model"):
-            solution = solve(settings, mixture, table, self._model.theta_for(mixture))
-        else:
-            random = check_random_state(self.random_state)
-            seeds = random.randint(2**31 - 1, size=self.n_init).tolist()
-            solution = solve_best(settings, mixture, table, seeds)
+        warm = self._model.theta_for(mixture) if self.warm_start and self._is_fitted() else None
+        solution = solve(settings, mixture, table, seed, warm)
         order = np.argsort(-mixture.weights(solution.theta), kind="stable")
-        self._model = Model(columns, mixture, mixture.reorder(solution.theta, order))
+        offsets = None if solution.offsets is None else solution.offsets[:, order]
+        theta = mixture.reorder(solution.theta, order)
+        self._model = Model(columns, mixture, theta, offsets, propensity, solution.temperature)
         return solution
+
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "_model")
 
     def _publish(
         self, solution: Solution, rows: Rows, groups: Groups | None, weight: FloatArray | None
     ) -> None:
-        parameters = self._model.parameters()
-        for name, value in parameters.items():
+        for name, value in self._model.parameters().items():
             setattr(self, f"{name}_", value)
         self.categories_ = [np.array(names) for names in self._model.columns.levels]
-        self.labels_ = self._model.labels(rows, n_jobs=effective_n_jobs(self.n_jobs))
         self.groups_ = np.array(() if groups is None else groups.names, dtype=str)
         self.group_sizes_ = np.array((), dtype=np.intp) if groups is None else groups.sizes
-        self._publish_fairness(rows, groups, weight)
-        self.fairness_strength_ = 0.0 if groups is None else float(self.fairness_strength)
+        codes = np.zeros(rows.n_rows, dtype=np.intp) if groups is None else groups.codes
+        n_jobs = effective_n_jobs(self.n_jobs)
+        self.labels_ = self._model.labels(rows, codes, n_jobs=n_jobs)
+        hard, soft = self._model.masses(
+            rows, codes, max(len(self.groups_), 1), weight, n_jobs=n_jobs
+        )
+        self._publish_fairness(hard, soft, solution)
         self.lower_bound_ = solution.objective
         self.history_ = np.array([tuple(row) for row in solution.history], dtype=HISTORY_DTYPE)
         self.n_iter_ = len(solution.history)
         self.converged_ = solution.status is not Status.MAX_ITER
 
-    def _publish_fairness(
-        self, rows: Rows, groups: Groups | None, weight: FloatArray | None
-    ) -> None:
-        n_jobs = effective_n_jobs(self.n_jobs)
-        codes = np.zeros(rows.n_rows, dtype=np.intp) if groups is None else groups.codes
-        hard = np.zeros((codes.max() + 1, self.n_components))
-        np.add.at(hard, (codes, self.labels_), 1.0 if weight is None else weight)
-        soft = self._model.mass(rows, codes, weight, n_jobs=n_jobs)
+    def _publish_fairness(self, hard: FloatArray, soft: FloatArray, solution: Solution) -> None:
         criterion = CRITERIA[self.criterion]
-        rates = {"labels": _rates(hard), "probabilities": _rates(soft)}
-        self.label_gap_ = criterion.value(rates["labels"])
-        self.soft_gap_ = criterion.value(rates["probabilities"])
-        self.rates_ = rates[self.gap_of]
+        self.label_gap_ = criterion.value(_rates(hard))
+        self.soft_gap_ = criterion.value(_rates(soft))
+        mass = hard if self.gap_of == "labels" else soft
+        self.rates_ = _rates(mass)
         self.gap_ = self.label_gap_ if self.gap_of == "labels" else self.soft_gap_
-        self.balance_ = smallest_ratio(hard if self.gap_of == "labels" else soft)
+        self.balance_ = smallest_ratio(mass)
+        if solution.multipliers is not None:
+            self.fairness_strength_ = criterion.support(solution.multipliers)
+        else:
+            fair = len(self.groups_) > 0 and self.fairness_strength != "auto"
+            self.fairness_strength_ = float(self.fairness_strength) if fair else 0.0
 
     def _warn(self, solution: Solution) -> None:
         filled = len(np.unique(self.labels_))
         if filled < self.n_components:
-            warnings.warn(
+            _warn(
                 f"Only {filled} of n_components={self.n_components} clusters have members. Lower "
-                "n_components or fairness_strength, or raise n_init.",
-                ConvergenceWarning,
-                stacklevel=3,
+                "n_components, loosen max_gap (or fairness_strength), or raise n_init."
             )
+        if len(self.groups_) > 1 and self.fairness_strength == "auto":
+            allowed = self.max_gap + SOFT_TOLERANCE
+            if self.gap_of == "labels":
+                allowed = max(self.max_gap, resolution(self.group_sizes_))
+            if self.gap_ > allowed:
+                _warn(
+                    f"The gap of the {self.gap_of} is {self.gap_:.4g}, above max_gap="
+                    f"{self.max_gap:g}. Loosen max_gap, raise n_init or max_iter, lower "
+                    "n_components, or try gap_of='probabilities'."
+                )
         if not self.converged_:
-            warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=3)
+            _warn(solution.status.value)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
 
 def _rates(mass: FloatArray) -> FloatArray:

@@ -17,9 +17,9 @@ from sklearn.utils.validation import (
 )
 
 from fairmix.columns import as_frame, has_categories
-from fairmix.groups import Groups, encode_groups
+from fairmix.groups import Groups, encode_groups, match_groups
 from fairmix.model import Model
-from fairmix.totals import FloatArray, Rows
+from fairmix.totals import FloatArray, IntArray, Rows
 
 NUMERIC = (np.float64, np.float32)
 
@@ -28,6 +28,7 @@ class Input:
     """Reads X, groups and weights; for estimators with a fitted ``_model``."""
 
     categorical_features: object
+    groups_: NDArray[Any]
     _model: Model
 
     def _take_groups(self, X: Any, sensitive_features: Any) -> tuple[Any, Groups | None]:
@@ -37,14 +38,8 @@ class Input:
             return X, None
         frame = as_frame(X)
         if isinstance(sensitive_features, str):
-            if frame is None or sensitive_features not in frame.columns:
-                known = "X is no data frame" if frame is None else f"X has {frame.columns}"
-                raise ValueError(
-                    f"sensitive_features={sensitive_features!r} names a column of X, but {known}. "
-                    "Give an existing column, or one label per row."
-                )
             self._sensitive_column = sensitive_features
-            sensitive_features = frame[sensitive_features].to_native()
+            sensitive_features = self._named_column(X, sensitive_features)
         groups = encode_groups(sensitive_features, n_rows=_num_samples(X))
         if frame is not None and self._sensitive_column is None:
             _warn_of_sensitive_features(frame, groups)
@@ -79,6 +74,29 @@ class Input:
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
         return weight
+
+    def _known_groups(self, X: Any, sensitive_features: Any) -> IntArray | None:
+        """Group codes for an aware map; a blind one needs none."""
+        if not self._model.aware:
+            return None
+        if sensitive_features is None:
+            raise ValueError(
+                "assignment='aware': the map uses the group of each row, so this needs "
+                "sensitive_features. Pass them, or fit with assignment='blind'."
+            )
+        if isinstance(sensitive_features, str):
+            sensitive_features = self._named_column(X, sensitive_features)
+        return match_groups(sensitive_features, self.groups_.tolist(), n_rows=_num_samples(X))
+
+    def _named_column(self, X: Any, name: str) -> Any:
+        frame = as_frame(X)
+        if frame is None or name not in frame.columns:
+            known = "X is no data frame" if frame is None else f"X has {frame.columns}"
+            raise ValueError(
+                f"sensitive_features={name!r} names a column of X, but {known}. "
+                "Give an existing column, or one label per row."
+            )
+        return frame[name].to_native()
 
     def _rows(self, X: Any) -> Rows:
         """Rows of a fitted model's columns."""

@@ -29,16 +29,16 @@ class Prediction(Input):
         ----------
         X : array-like or data frame of shape (n_rows, n_features)
             Columns as in ``fit``.
-        sensitive_features : ignored
-            The map sees X only.
+        sensitive_features : str, array-like or table, default=None
+            Group of each row, needed with ``assignment="aware"`` only. A blind map sees X only.
 
         Returns
         -------
         ndarray of shape (n_rows,)
         """
-        rows = self._rows(X)
+        rows, groups = self._rows(X), self._known_groups(X, sensitive_features)
         with threadpool_limits(1, user_api="blas"):
-            return self._model.labels(rows, n_jobs=effective_n_jobs(self.n_jobs))
+            return self._model.labels(rows, groups, n_jobs=effective_n_jobs(self.n_jobs))
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
         """Responsibilities: probability of each cluster given the row.
@@ -47,16 +47,17 @@ class Prediction(Input):
         ----------
         X : array-like or data frame of shape (n_rows, n_features)
             Columns as in ``fit``.
-        sensitive_features : ignored
-            The map sees X only.
+        sensitive_features : str, array-like or table, default=None
+            Group of each row, needed with ``assignment="aware"`` only. A blind map sees X only.
 
         Returns
         -------
         ndarray of shape (n_rows, n_components)
+            At the temperature of the fit; the largest entry of a row is its label.
         """
-        rows = self._rows(X)
+        rows, groups = self._rows(X), self._known_groups(X, sensitive_features)
         with threadpool_limits(1, user_api="blas"):
-            return self._model.probabilities(rows, n_jobs=effective_n_jobs(self.n_jobs))
+            return self._model.probabilities(rows, groups, n_jobs=effective_n_jobs(self.n_jobs))
 
     def score_samples(self, X: Any) -> NDArray[Any]:
         """Log-density of each row.
@@ -108,8 +109,8 @@ class Prediction(Input):
         return self._deviance(X) + 2.0 * self._model.mixture.n_parameters
 
     def icl(self, X: Any) -> float:
-        """Integrated completed likelihood: BIC plus twice the entropy of the responsibilities."""
-        psi = self.predict_proba(X)
+        """Integrated completed likelihood: BIC plus twice the entropy of the posterior."""
+        psi = self._model.posterior(self._rows(X))
         return self.bic(X) - 2.0 * float(xlogy(psi, psi).sum())
 
     def _deviance(self, X: Any) -> float:

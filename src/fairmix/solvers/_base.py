@@ -41,7 +41,8 @@ class Solution:
     """Parameters that a solver found, and how.
 
     ``multipliers``, ``offsets`` (both M x K) and ``temperature`` are the tilt of the assignment;
-    without one, responsibilities are those of the mixture.
+    without one, responsibilities are those of the mixture. ``gap`` is the criterion on what was
+    bounded (NaN if nothing was), ``filled`` the number of clusters with members (0 if not counted).
     """
 
     theta: FloatArray
@@ -51,6 +52,8 @@ class Solution:
     multipliers: FloatArray | None = None
     offsets: FloatArray | None = None
     temperature: float = 1.0
+    gap: float = np.nan
+    filled: int = 0
 
 
 class Solver(Protocol):

@@ -4,8 +4,9 @@ For fixed components the best assignment that meets a bound on the rates is a ti
 
     q_ik  proportional to  pi_k f_k(x_i) exp(sum_g rho_g(i) v[g, k])
 
-with v[g, k] = -lambda[g, k] / share_g and sum_g lambda[g, k] = 0, and lambda solves a convex problem (the dual). rho is the indicator
-of the row's group for an aware map, and P(group | x) for a blind one.
+with v[g, k] = -lambda[g, k] / share_g and sum_g lambda[g, k] = 0, and lambda solves a convex
+problem (the dual). rho is the indicator of the row's group for an aware map, and P(group | x) for
+a blind one.
 
 Each iteration is one pass. It gives the sums for the closed-form M-step, the rates, and the
 curvature of the dual, hence a Newton step for lambda. The rates are those of the real groups also
@@ -34,6 +35,8 @@ from fairmix.totals import FloatArray, Logits
 READY = 2e-3
 # EM has converged only when the rates are this close to allowed.
 CLOSE = 1e-3
+# Converged fits go on, while iterations are left, until they change by this share of `tol`.
+FINISHED = 0.1
 # A Newton step may move a row's tilt by at most this many temperatures.
 REACH = 4.0
 POLISH_REACH = 2.0
@@ -53,7 +56,7 @@ class Dual:
     Parameters
     ----------
     criterion : Criterion
-        For the history.
+        The measure of fairness.
     constraint : Constraint
         What the rates must fulfil.
     labels : bool
@@ -92,19 +95,21 @@ class Dual:
         logits = mixture.logits(rough.theta)
         if self.labels:
             self._cool(tilt, logits)
-        value = self._polish(tilt, logits)
+        value, gap, filled = self._polish(tilt, logits)
         theta = rough.theta
         if self.equal_weights:
             theta = _density_weights(mixture, table, theta)
-        # The offsets take back what the density's weights add to the logits of the map.
         return Solution(
             theta=theta,
             objective=value,
             status=rough.status,
             history=rough.history,
             multipliers=tilt.multipliers,
+            # The offsets take back what the density's weights add to the logits of the map.
             offsets=tilt.offsets + mixture.log_weights(rough.theta) - mixture.log_weights(theta),
             temperature=self._final_temperature,
+            gap=gap,
+            filled=filled,
         )
 
     @property
@@ -124,15 +129,17 @@ class Dual:
         tilt = Tilt(table, mixture.n_components, multipliers)
         theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
         recorder = Recorder(self.criterion, table.group_sizes, self.tol, 1, callback)
-        status = Status.MAX_ITER
+        status, before = Status.MAX_ITER, np.inf
         for _ in range(self.max_iter):
             logits = mixture.logits(theta)
             totals = tilt.measure(logits, self.temperature)
             rates, value = tilt.rates(totals), tilt.value(totals)
             recorder.record(Point(theta, logits, rates, np.nan, value))
             missing = self.constraint.missing(rates)
-            if missing < CLOSE and recorder.settled:
-                status = Status.CONVERGED
+            # The objective falls while the tilt is on its way to the bound, and rises after.
+            change, before = abs(value - before), value
+            status = Status.CONVERGED if missing < READY and change < self.tol else Status.MAX_ITER
+            if missing < CLOSE and change < FINISHED * self.tol:
                 break
             tilt.step(rates, totals, self.temperature, self.constraint, REACH)
             if missing < READY:
@@ -152,29 +159,29 @@ class Dual:
                     break
                 tilt.step(rates, totals, temperature, self.constraint, REACH)
 
-    def _polish(self, tilt: Tilt, logits: Logits) -> float:
+    def _polish(self, tilt: Tilt, logits: Logits) -> tuple[float, float, int]:
         """Newton steps on the rates that count, to a target that shrinks by what is missing.
 
         Keeps the first tilt that meets the bound, else the one that comes closest. Returns the
-        objective there.
+        objective there, the gap, and how many clusters have members.
         """
-        if not isinstance(self.constraint, Bound):
-            return tilt.value(tilt.measure(logits, self._final_temperature, alpha=0.0))
-        bound, criterion = self.constraint.bound, self.constraint.criterion
-        best_gap, best, value, target = np.inf, tilt.multipliers, -np.inf, bound
+        bounded = isinstance(self.constraint, Bound)
+        bound = target = self.constraint.bound if isinstance(self.constraint, Bound) else np.inf
+        best, kept = (-np.inf, np.inf, 0), tilt.multipliers
         for _ in range(POLISH_STEPS):
-            totals = tilt.measure(logits, self._final_temperature, alpha=0.0, hard=self.labels)
+            totals = tilt.measure(logits, self._final_temperature, alpha=0.0, hard=True)
             rates = tilt.hard_rates(totals) if self.labels else tilt.rates(totals)
-            gap = criterion.value(rates)
-            if gap < best_gap:
-                best_gap, best, value = gap, tilt.multipliers, tilt.value(totals)
-            if gap <= bound:
+            gap = self.criterion.value(rates)
+            if gap < best[1]:
+                filled = int((totals.hard_mass.sum(axis=0) > 0).sum())
+                best, kept = (tilt.value(totals), gap, filled), tilt.multipliers
+            if not bounded or gap <= bound:
                 break
             target = max(0.0, target - 0.5 * (gap - bound))
-            aim = Bound(criterion, target)
+            aim = Bound(self.criterion, target)
             tilt.step(rates, totals, self._final_temperature, aim, POLISH_REACH)
-        tilt.multipliers = best
-        return value
+        tilt.multipliers = kept
+        return best
 
 
 def _density_weights(mixture: Mixture, table: Table, theta: FloatArray) -> FloatArray:

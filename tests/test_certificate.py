@@ -1,0 +1,256 @@
+"""The certificate: coverage in simulated worlds, exact intervals, exact maxima, edges."""
+
+import importlib.machinery
+import importlib.util
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from fairmix import certificate as room
+from fairmix import metrics
+from fairmix.certificate import certify, chance_gap
+from fairmix.criteria import CRITERIA
+
+WORLDS = 1000
+NAMES = sorted(CRITERIA)
+
+
+def sample_of(rows, sizes):
+    """What `certify` keeps of rows of probabilities, or of counts (M, K)."""
+    if isinstance(rows, np.ndarray):
+        return room._Sample(np.asarray(sizes, float), rows / np.asarray(sizes)[:, None], None)
+    means = np.stack([group.mean(axis=0) for group in rows])
+    variances = np.stack([group.var(axis=0, ddof=1) for group in rows])
+    return room._Sample(np.asarray(sizes, float), means, variances)
+
+
+def covered(draw, truth, confidence):
+    """Share of worlds in which the bound of each criterion is at least the true value."""
+    hits = dict.fromkeys(NAMES, 0)
+    for _ in range(WORLDS):
+        sample = draw()
+        for name in NAMES:
+            bound, _ = room._upper_bound(sample, name, 1 - confidence)
+            hits[name] += bound >= CRITERIA[name].value(truth)
+    return {name: count / WORLDS for name, count in hits.items()}
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+@pytest.mark.parametrize("sizes", [(60, 150), (40, 80, 200)], ids=["M=2", "M=3"])
+@pytest.mark.parametrize("n_clusters", [2, 5])
+def test_coverage_of_labels(n_clusters, sizes, confidence):
+    rng = np.random.default_rng(0)
+    rates = rng.dirichlet(np.full(n_clusters, 2.0), size=len(sizes))
+    shares = covered(lambda: sample_of(rng.multinomial(sizes, rates), sizes), rates, confidence)
+    assert min(shares.values()) >= confidence, shares
+
+
+@pytest.mark.parametrize("concentration", [0.3, 30.0], ids=["nearly hard", "soft"])
+@pytest.mark.parametrize("sizes", [(60, 150), (40, 80, 200)], ids=["M=2", "M=3"])
+def test_coverage_of_probabilities(sizes, concentration):
+    rng = np.random.default_rng(1)
+    rates = rng.dirichlet(np.full(4, 2.0), size=len(sizes))
+
+    def draw():
+        pairs = zip(rates, sizes, strict=True)
+        return sample_of([rng.dirichlet(concentration * r, size=n) for r, n in pairs], sizes)
+
+    shares = covered(draw, rates, 0.95)
+    assert min(shares.values()) >= 0.95, shares
+
+
+@pytest.mark.parametrize("kind", ["labels", "probabilities"])
+def test_coverage_of_the_public_function(kind):
+    """The same as above from rows, for one case: nothing is lost on the way in."""
+    rng = np.random.default_rng(2)
+    rates = np.array([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2]])
+    groups = np.repeat(["a", "b"], [100, 200])
+    hits = 0
+    for _ in range(WORLDS):
+        rows = np.concatenate([rng.dirichlet(r, size=n) for r, n in zip(rates, (100, 200))])
+        if kind == "labels":
+            rows = (rows.cumsum(axis=1) > rng.random((300, 1))).argmax(axis=1)
+        hits += certify(rows, groups, confidence=0.9).upper_bound >= 0.1
+    assert hits / WORLDS >= 0.9
+
+
+def test_coverage_is_not_bought_by_a_vacuous_bound():
+    """Two groups, two clusters: one interval per group, so little is lost to the union bound."""
+    rng = np.random.default_rng(3)
+    rates = np.array([[0.5, 0.5], [0.5, 0.5]])
+    sizes = (500, 100_000)  # nearly one sample: the bound is then one interval's
+    bounds = [
+        room._upper_bound(sample_of(rng.multinomial(sizes, rates), sizes), "gap", 0.05)[0]
+        for _ in range(200)
+    ]
+    by_chance = chance_gap([0.5, 0.5], sizes).quantile95
+    assert np.mean(bounds) < 2 * by_chance
+
+
+@pytest.mark.parametrize("size", [1, 7, 400])
+def test_intervals_are_those_of_clopper_and_pearson(size):
+    counts = np.unique(np.linspace(0, size, 8).astype(int))
+    for count in counts:
+        sample = sample_of(np.array([[count, size - count]]), [size])
+        low, high = room._binomial(sample, 0.01)
+        expected = binomtest(int(count), size).proportion_ci(0.99, method="exact")
+        assert (low[0, 0], high[0, 0]) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+@pytest.mark.parametrize("size", [2, 10, 50, 3000])
+@pytest.mark.parametrize("error", [0.1, 1e-4])
+def test_binomial_intervals_lie_inside_the_others(size, error):
+    counts = np.unique(np.linspace(0, size, 60).astype(int))
+    means = np.stack([counts, size - counts], axis=1) / size
+    sizes = np.full(len(counts), float(size))
+    variances = means * (1 - means) * size / (size - 1)
+    sample = room._Sample(sizes, means, variances)
+    low, high = room._binomial(sample, error)
+    for wider in (room._hoeffding, room._bernstein):
+        outer_low, outer_high = wider(sample, error)
+        assert (outer_low <= low + 1e-9).all()
+        assert (outer_high >= high - 1e-9).all()
+    reach = np.sqrt(np.log(2 / error) / (2 * size))
+    relative_low, relative_high = room._hoeffding(sample, error)
+    assert (relative_high <= means + reach + 1e-9).all()
+    assert (relative_low >= means - reach - 1e-9).all()
+
+
+@pytest.mark.parametrize("criterion", NAMES)
+@pytest.mark.parametrize("n_groups", [2, 3, 5])
+def test_the_maximum_over_the_box_is_exact(criterion, n_groups):
+    """A convex function is largest at a corner: try them all."""
+    rng = np.random.default_rng(n_groups)
+    for _ in range(20):
+        ends = np.sort(rng.random((2, n_groups, 1)) * 0.5, axis=0)
+        corners = itertools.product(*ends[..., 0].T)
+        expected = max(CRITERIA[criterion].value(np.array([c]).T) for c in corners)
+        assert room._largest((ends[0], ends[1]), criterion) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("criterion", NAMES)
+@pytest.mark.parametrize("kind", ["labels", "probabilities"])
+def test_bound_is_above_the_observed_value_and_shrinks_like_one_over_root_n(criterion, kind):
+    rng = np.random.default_rng(4)
+    excess = []
+    for n in (2000, 8000, 32000):
+        rows = rng.dirichlet(np.ones(4), size=n)
+        rows = rows.argmax(axis=1) if kind == "labels" else rows
+        groups = rng.integers(3, size=n)
+        found = certify(rows, groups, criterion=criterion)
+        assert found.gap == pytest.approx(getattr(metrics, criterion)(rows, groups))
+        assert found.upper_bound > found.gap
+        # The box is centred near the rates, so the bound is about the gap plus its reach.
+        excess.append(found.upper_bound - found.gap)
+    slope = np.polyfit(np.log([2000, 8000, 32000]), np.log(excess), 1)[0]
+    assert slope == pytest.approx(-0.5, abs=0.12)
+
+
+def test_subsets_sharpen_the_additive_gap():
+    labels, groups = np.arange(4000) % 10, np.arange(4000) // 10 % 2
+    found = certify(labels, groups, criterion="additive_gap")
+    assert found.method == "subsets"
+    sample = sample_of(np.full((2, 10), 200), [2000, 2000])
+    assert found.upper_bound < 0.7 * room._largest(
+        room._binomial(sample, 0.05 / 20), "additive_gap"
+    )
+
+
+def test_states_the_guarantee_in_one_sentence():
+    found = certify([0, 1, 1] * 400, ["Female", "Male"] * 600, n_clusters=3, confidence=0.9)
+    assert found.group_sizes == {"Female": 600, "Male": 600}
+    assert str(found) == (
+        f"With confidence 90%, the population gap of this map's labels is at most "
+        f"{found.upper_bound:.4f} (observed 0.0000 on 1,200 rows: Female 600, Male 600; "
+        "3 clusters; binomial)."
+    )
+
+
+def test_an_empty_cluster_counts():
+    labels, groups = [0, 1] * 200, [0, 0, 1, 1] * 100
+    assert certify(labels, groups, n_clusters=9).upper_bound > certify(labels, groups).upper_bound
+
+
+@pytest.mark.parametrize("criterion", NAMES)
+@pytest.mark.parametrize("soft", [False, True])
+def test_small_groups_say_little(criterion, soft):
+    labels = np.arange(1001) % 3
+    rows = np.eye(3)[labels] if soft else labels
+    groups = ["a"] * 500 + ["b"] * 500 + ["c"]
+    one = certify(rows, groups, criterion=criterion)
+    none = certify(rows, groups, criterion=criterion, groups=["a", "b", "c", "d"])
+    assert none.group_sizes == {"a": 500, "b": 500, "c": 1, "d": 0}
+    assert 0.5 < one.upper_bound <= 2
+    assert one.gap == none.gap
+    assert none.upper_bound == pytest.approx(1) if criterion == "worst_pair_gap" else True
+
+
+@pytest.mark.parametrize("rows", [[0, 0, 0], [[1.0], [1.0], [1.0]]])
+def test_one_cluster_or_one_group_has_no_gap(rows):
+    assert certify(rows, ["a", "a", "b"]).upper_bound == 0
+    assert certify([0, 1, 0], ["a", "a", "a"]).upper_bound == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"criterion": "balance"}, r"criterion='balance' is unknown.*'gap'"),
+        ({"confidence": 95}, r"confidence=95 .*0\.95"),
+        ({"n_clusters": 1}, "n_clusters=1 but assignment has 2"),
+        ({"groups": ["a"]}, "'b'"),
+    ],
+)
+def test_errors_name_argument_value_and_remedy(settings, message):
+    with pytest.raises(ValueError, match=message):
+        certify([0, 1], ["a", "b"], **settings)
+
+
+def test_columns_of_probabilities_fix_the_clusters():
+    with pytest.raises(ValueError, match="n_clusters=3 but assignment has 2"):
+        certify([[0.5, 0.5]] * 2, ["a", "b"], n_clusters=3)
+
+
+@pytest.mark.parametrize("criterion", NAMES)
+def test_chance_gap_is_that_of_simulated_labels(criterion):
+    rng = np.random.default_rng(5)
+    groups = np.repeat([0, 1, 2], [300, 200, 100])
+    metric = getattr(metrics, criterion)
+    values = [metric(rng.choice(3, size=600, p=[0.5, 0.3, 0.2]), groups) for _ in range(400)]
+    found = chance_gap([5, 3, 2], [300, 200, 100], criterion=criterion)
+    assert found.mean == pytest.approx(np.mean(values), rel=0.1)
+    assert found.quantile95 == pytest.approx(np.quantile(values, 0.95), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0.5, -0.5], [3, 3]), "rates"),
+        (([0.5, 0.5], [3, 0]), "group_sizes"),
+        (([0.5, 0.5], [3.5, 1]), "group_sizes"),
+    ],
+)
+def test_chance_gap_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        chance_gap(*arguments)
+
+
+def test_proposition_1_has_a_slope_of_one_half():
+    """The script's own functions on synthetic responsibilities."""
+    path = Path(__file__).parents[1] / "scripts" / "proposition1"
+    loader = importlib.machinery.SourceFileLoader("proposition1", str(path))
+    script = importlib.util.module_from_spec(
+        importlib.util.spec_from_loader("proposition1", loader)
+    )
+    loader.exec_module(script)
+    rng = np.random.default_rng(6)
+    codes = (rng.random(20_000) < 0.4).astype(np.intp)
+    weights = np.where(codes[:, None] == 0, [1.0, 1.0, 2.0], [1.5, 1.0, 1.0])
+    responsibilities = rng.standard_gamma(weights)
+    responsibilities /= responsibilities.sum(axis=1, keepdims=True)
+    sizes = (200, 500, 1000, 2000, 5000)
+    whole, found = script.errors(responsibilities, codes, sizes, draws=200, seed=0)
+    assert whole == pytest.approx(metrics.gap(responsibilities, codes))
+    assert script.slope(sizes, found.mean(axis=1)) == pytest.approx(-0.5, abs=0.1)
