@@ -27,9 +27,9 @@ SHARPNESS = 100.0
 # Starts of the dual solver are compared by a short fit of a sample: rows, starts per full fit,
 # and iterations (a blind map needs more before its starts differ).
 SCREEN_ROWS = 8192
-SCREEN_STARTS = 4
+SCREEN_STARTS = 8
 SCREEN_ITERATIONS = {"aware": 12, "blind": 20}
-DUAL_ITERATIONS = 100
+DUAL_ITERATIONS = 200
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _screen(
     return [(solution.theta, solution.multipliers) for solution in tried[: settings.n_init]]
 
 
-def resolution(group_sizes: FloatArray) -> float:
+def resolution(group_sizes: FloatArray | IntArray) -> float:
     """Gap below which hard labels cannot be asked to go: they move by whole rows.
 
     Two rows of the smallest group, and never less than 0.002.

@@ -63,6 +63,34 @@ class Scaled:
 
 
 @dataclass(frozen=True, eq=False)
+class Bounded:
+    """``criterion <= bound``, as an augmented Lagrangian: smooth, and exact for the right y.
+
+    With z = y + rho * rates and P the projection on the rates within the bound, the multipliers
+    are ``m = z - rho P(z / rho)`` and the value is ``(|m|^2 - |y|^2) / (2 rho)``.
+    """
+
+    criterion: Criterion
+    bound: float
+    rho: float
+    y: FloatArray
+
+    def value(self, rates: FloatArray) -> float:
+        """Value at rates."""
+        m = self.gradient(rates)
+        return float((np.vdot(m, m) - np.vdot(self.y, self.y)) / (2 * self.rho))
+
+    def gradient(self, rates: FloatArray) -> FloatArray:
+        """Multipliers at rates."""
+        z = self.y + self.rho * rates
+        return np.asarray(z - self.rho * self.criterion.project(z / self.rho, self.bound))
+
+    def updated(self, rates: FloatArray) -> Self:
+        """With new multipliers."""
+        return replace(self, y=self.gradient(rates))
+
+
+@dataclass(frozen=True, eq=False)
 class Point:
     """Parameters with their logits, the rates there and the value of what is maximised."""
 

@@ -76,7 +76,7 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         Standardise numeric columns first. The model keeps the scale; fitted parameters and
         densities are then in standardised units.
     max_iter : int, default=None
-        None: 100 for ``"dual"``, 200 for ``"em"``, 10,000 for ``"gd"``.
+        None: 200 for ``"dual"``, 200 for ``"em"``, 10,000 for ``"gd"``.
     inner_iter : int, default=10
         Steps between two E-steps of ``"em"``.
     learning_rate : float, default=None
@@ -87,9 +87,9 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
     n_init : int, default=1
         Number of starts; the best objective wins.
     init_params : {"paper", "kmeans", "random"} or None, default=None
-        None: ``"kmeans"`` for ``"dual"``, else ``"paper"``. ``"paper"``: k-means centres, equal weights, unit variances, random category
-        probabilities. ``"kmeans"``: all parameters from the k-means clusters; better for numeric
-        columns that are not standardised. ``"random"``: from random centres.
+        None: ``"kmeans"`` for ``"dual"``, else ``"paper"``. ``"paper"``: k-means centres, equal
+        weights, unit variances, random category probabilities; for standardised columns.
+        ``"kmeans"``: all parameters from the k-means clusters. ``"random"``: from random centres.
     reg_covar : float, default=1e-6
         Added to variances, and their lower bound.
     random_state : int, RandomState or None, default=None
@@ -284,7 +284,7 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         with threadpool_limits(1, user_api="blas"):
             solution = self._fit_rows(columns, rows, groups, weight)
             self._publish(solution, rows, groups, weight)
-        self._warn(solution)
+        self._warn(solution, rows)
         return self
 
     def _settings(self) -> Settings:
@@ -358,7 +358,7 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
             fair = len(self.groups_) > 0 and self.fairness_strength != "auto"
             self.fairness_strength_ = float(self.fairness_strength) if fair else 0.0
 
-    def _warn(self, solution: Solution) -> None:
+    def _warn(self, solution: Solution, rows: Rows) -> None:
         filled = len(np.unique(self.labels_))
         if filled < self.n_components:
             _warn(
@@ -372,11 +372,19 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
             if self.gap_ > allowed:
                 _warn(
                     f"The gap of the {self.gap_of} is {self.gap_:.4g}, above max_gap="
-                    f"{self.max_gap:g}. Loosen max_gap, raise n_init or max_iter, lower "
-                    "n_components, or try gap_of='probabilities'."
+                    f"{self.max_gap:g}. {_repeats(rows)}Loosen max_gap, raise n_init or max_iter, "
+                    "lower n_components, or try gap_of='probabilities'."
                 )
         if not self.converged_:
             _warn(solution.status.value)
+
+
+def _repeats(rows: Rows) -> str:
+    """Why hard labels of purely categorical rows may miss a bound: equal rows move together."""
+    if rows.numeric is not None or rows.codes is None:
+        return ""
+    share = np.unique(rows.codes, axis=0, return_counts=True)[1].max() / rows.n_rows
+    return f"Equal rows get equal labels, and the most frequent one is {share:.1%} of all. "
 
 
 def _warn(message: str) -> None:

@@ -22,6 +22,8 @@ from fairmix.model import Model
 from fairmix.totals import FloatArray, IntArray, Rows
 
 NUMERIC = (np.float64, np.float32)
+# Rates of a group with fewer rows than this are hardly known.
+FEW = 30
 
 
 class Input:
@@ -43,6 +45,7 @@ class Input:
         groups = encode_groups(sensitive_features, n_rows=_num_samples(X))
         if frame is not None and self._sensitive_column is None:
             _warn_of_sensitive_features(frame, groups)
+        _warn_of_small_groups(groups)
         return self._without_sensitive(X), groups
 
     def _without_sensitive(self, X: Any) -> Any:
@@ -110,6 +113,18 @@ def _warn_of_sensitive_features(frame: nw.DataFrame[Any], groups: Groups) -> Non
         warnings.warn(
             f"The sensitive columns {both} are also features in X, so clusters may form along "
             "them. Drop them from X, or name the column: sensitive_features='...'.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _warn_of_small_groups(groups: Groups) -> None:
+    small = {n: int(size) for n, size in zip(groups.names, groups.sizes, strict=True) if size < FEW}
+    if small and len(groups.names) > 1:
+        listed = ", ".join(f"{name!r} ({size} rows)" for name, size in small.items())
+        warnings.warn(
+            f"Groups of fewer than {FEW} rows: {listed}. Their rates say little about new rows. "
+            "Merge them with others, or read the intervals of fairness_report.",
             UserWarning,
             stacklevel=4,
         )

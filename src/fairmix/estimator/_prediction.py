@@ -12,13 +12,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from fairmix.certificate import Certificate, certify
 from fairmix.estimator._input import Input
+from fairmix.fairness_table import FairnessTable, fairness_table
 from fairmix.totals import IntArray
 
 
 class Prediction(Input):
     """Labels, probabilities, densities, information criteria and samples of a fitted model."""
 
+    n_components: int
+    criterion: str
+    gap_of: str
     n_jobs: int | None
     random_state: Any
 
@@ -137,3 +142,80 @@ class Prediction(Input):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         rows, labels = self._model.draw(n_samples, rng)
         return self._model.columns.table(rows), labels
+
+    def fairness_report(
+        self,
+        X: Any,
+        sensitive_features: Any,
+        *,
+        sample_weight: ArrayLike | None = None,
+        n_boot: int = 200,
+        confidence: float = 0.95,
+    ) -> FairnessTable:
+        """Counts, rates, balance and gaps of the labels of some rows, with bootstrap intervals.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        sensitive_features : str, array-like or table
+            Group of each row.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of at least 0.
+        n_boot : int, default=200
+            Bootstrap samples.
+        confidence : float, default=0.95
+            Of the intervals.
+
+        Returns
+        -------
+        FairnessTable
+            Prints as a table; ``to_pandas()``, ``to_polars()``, ``to_dict()``.
+        """
+        labels, groups = self._labels_and_groups(X, sensitive_features)
+        return fairness_table(
+            labels,
+            groups,
+            sample_weight=sample_weight,
+            n_boot=n_boot,
+            confidence=confidence,
+            random_state=check_random_state(self.random_state).randint(2**31 - 1),
+        )
+
+    def certify(self, X: Any, sensitive_features: Any, *, confidence: float = 0.95) -> Certificate:
+        """An upper bound on the population gap of this fitted map.
+
+        With probability ``confidence`` over the draw of the rows, the criterion of this map in
+        the population that the rows come from is at most ``upper_bound``.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Fresh rows: independent of each other and of those in ``fit``.
+        sensitive_features : str, array-like or table
+            Group of each row.
+        confidence : float, default=0.95
+            Probability that the bound holds.
+
+        Returns
+        -------
+        Certificate
+        """
+        labels, groups = self._labels_and_groups(X, sensitive_features)
+        assignment = labels
+        if self.gap_of == "probabilities":
+            assignment = self.predict_proba(X, sensitive_features=sensitive_features)
+        return certify(
+            assignment,
+            groups,
+            criterion=self.criterion,
+            confidence=confidence,
+            n_clusters=self.n_components,
+            groups=self.groups_.tolist() or None,
+        )
+
+    def _labels_and_groups(self, X: Any, sensitive_features: Any) -> tuple[IntArray, Any]:
+        labels = self.predict(X, sensitive_features=sensitive_features)
+        if isinstance(sensitive_features, str):
+            sensitive_features = self._named_column(X, sensitive_features)
+        return labels, sensitive_features

@@ -21,6 +21,10 @@ class Status(Enum):
     CONVERGED = "the objective changed by less than `tol`"
     STALLED = "no step improves the objective"
     MAX_ITER = "`max_iter` was reached before the objective settled; raise `max_iter` or `tol`"
+    BOUND_MISSED = (
+        "`max_gap` was not met; raise `max_gap` or `max_iter`, or take fewer components, or "
+        '`solver="dual"`'
+    )
 
 
 class Iteration(NamedTuple):

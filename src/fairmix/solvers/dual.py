@@ -33,10 +33,12 @@ from fairmix.totals import FloatArray, Logits
 
 # Components wait until the rates are this close to allowed; before, only the tilt moves.
 READY = 2e-3
-# EM has converged only when the rates are this close to allowed.
-CLOSE = 1e-3
-# Converged fits go on, while iterations are left, until they change by this share of `tol`.
+# EM has converged only when the multipliers solve the dual this well, in units of rates.
+CLOSE = 2e-3
+# EM ends when the objective changes by less than this share of `tol`, or after so many iterations
+# without a better allowed point: tilt and components of a blind map may chase each other.
 FINISHED = 0.1
+PATIENCE = 20
 # A Newton step may move a row's tilt by at most this many temperatures.
 REACH = 4.0
 POLISH_REACH = 2.0
@@ -130,22 +132,32 @@ class Dual:
         theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
         recorder = Recorder(self.criterion, table.group_sizes, self.tol, 1, callback)
         status, before = Status.MAX_ITER, np.inf
-        for _ in range(self.max_iter):
+        best, found = (-np.inf, theta, tilt.multipliers), 0
+        for number in range(self.max_iter):
             logits = mixture.logits(theta)
             totals = tilt.measure(logits, self.temperature)
-            rates, value = tilt.rates(totals), tilt.value(totals)
+            rates = tilt.rates(totals)
+            value = tilt.value(totals) - self.constraint.penalty(rates)
             recorder.record(Point(theta, logits, rates, np.nan, value))
             missing = self.constraint.missing(rates)
-            # The objective falls while the tilt is on its way to the bound, and rises after.
+            if missing < READY and value > best[0]:
+                found = number if value > best[0] + self.tol else found
+                best = value, theta, tilt.multipliers
             change, before = abs(value - before), value
-            status = Status.CONVERGED if missing < READY and change < self.tol else Status.MAX_ITER
-            if missing < CLOSE and change < FINISHED * self.tol:
+            residual = tilt.residual(rates, totals, self.temperature, self.constraint)
+            settled = residual < CLOSE and change < FINISHED * self.tol
+            if settled or number - found >= PATIENCE:
+                status = Status.CONVERGED
                 break
             tilt.step(rates, totals, self.temperature, self.constraint, REACH)
             if missing < READY:
                 theta = mixture.maximize(totals.sums)
                 theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
-        return Solution(theta, recorder.rows[-1].objective, status, recorder.rows, tilt.multipliers)
+        if np.isfinite(best[0]):
+            value, theta, multipliers = best
+        else:
+            multipliers = tilt.multipliers
+        return Solution(theta, value, status, recorder.rows, multipliers)
 
     def _cool(self, tilt: Tilt, logits: Logits) -> None:
         """Follow the solution of the dual down to the temperature of labels."""

@@ -9,8 +9,8 @@ Lagrangian in the rates c: with w = c + sigma lambda, the inner problem
 
     Phi(lambda) = quadratic + (|w|^2 - |w - P(w)|^2) / (2 sigma)
 
-is smooth and convex, P being the constraint's ``nearest``. Newton steps with backtracking solve
-it; both loops end after a few steps because everything is piecewise quadratic.
+is smooth and convex, P being the projection on the allowed rates. Newton steps with backtracking
+solve it; both loops end after a few steps because everything is piecewise quadratic.
 """
 
 from __future__ import annotations
@@ -31,11 +31,16 @@ class Constraint(Protocol):
     def nearest(self, rates: FloatArray, sigma: float) -> FloatArray:
         """``argmin_x |x - rates|^2 / 2 + sigma h*(x)`` with h* the conjugate of the support."""
 
-    def slope(self, rates: FloatArray, nearest: FloatArray) -> FloatArray:
-        """Derivative of ``nearest``, (M, K, M, K)."""
-
     def missing(self, rates: FloatArray) -> float:
         """How far the rates are from being allowed, entry by entry."""
+
+    def penalty(self, rates: FloatArray) -> float:
+        """What is subtracted from the objective."""
+
+    def multipliers(
+        self, start: FloatArray, rates: FloatArray, curvature: FloatArray
+    ) -> FloatArray:
+        """Minimum of the local model of the dual: see ``newton_multipliers``."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +54,27 @@ class Bound:
         """Projection."""
         return self.criterion.project(rates, self.bound)
 
-    def slope(self, rates: FloatArray, nearest: FloatArray) -> FloatArray:
-        """Derivative of the projection."""
-        return self.criterion.project_slope(rates, nearest)
-
     def missing(self, rates: FloatArray) -> float:
         """Distance to the projection."""
         return float(np.abs(rates - self.criterion.project(rates, self.bound)).max())
 
+    def penalty(self, rates: FloatArray) -> float:
+        """Nothing."""
+        return 0.0
+
+    def multipliers(
+        self, start: FloatArray, rates: FloatArray, curvature: FloatArray
+    ) -> FloatArray:
+        """Minimum of the local model."""
+        return newton_multipliers(start, rates, curvature, self.criterion, self.bound)
+
 
 @dataclass(frozen=True)
 class Strength:
-    """``strength * criterion(rates)`` is subtracted from the objective; any rates are allowed."""
+    """``strength * criterion(rates)`` is subtracted from the objective; any rates are allowed.
+
+    Its multipliers are those of the bound at which their dual norm is the strength.
+    """
 
     criterion: Criterion
     strength: float
@@ -69,13 +83,31 @@ class Strength:
         """Shrunken rates."""
         return self.criterion.shrink(rates, sigma * self.strength)
 
-    def slope(self, rates: FloatArray, nearest: FloatArray) -> FloatArray:
-        """Derivative of the shrinkage."""
-        return self.criterion.shrink_slope(rates, nearest)
-
     def missing(self, rates: FloatArray) -> float:
         """Nothing."""
         return 0.0
+
+    def penalty(self, rates: FloatArray) -> float:
+        """``strength * criterion``."""
+        return self.strength * self.criterion.value(rates)
+
+    def multipliers(
+        self, start: FloatArray, rates: FloatArray, curvature: FloatArray
+    ) -> FloatArray:
+        """Minimum of the local model, by bisection on the bound."""
+        untilted = rates + (curvature @ start.ravel()).reshape(rates.shape)
+        low, high = 0.0, self.criterion.value(untilted)
+        found = newton_multipliers(start, rates, curvature, self.criterion, low)
+        if self.criterion.support(found) <= self.strength:
+            return found
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            found = newton_multipliers(start, rates, curvature, self.criterion, middle)
+            norm = self.criterion.support(found)
+            if abs(norm / self.strength - 1) < 1e-3:
+                break
+            low, high = (middle, high) if norm > self.strength else (low, middle)
+        return found
 
 
 class _State(NamedTuple):
@@ -85,6 +117,7 @@ class _State(NamedTuple):
     w: FloatArray
 
 
+BISECTIONS = 20
 OUTER_STEPS = 40
 INNER_STEPS = 30
 
@@ -93,7 +126,8 @@ def newton_multipliers(
     multipliers: FloatArray,
     rates: FloatArray,
     curvature: FloatArray,
-    constraint: Constraint,
+    criterion: Criterion,
+    bound: float,
     tol: float = 1e-7,
 ) -> FloatArray:
     """Multipliers that minimise the local model of the dual.
@@ -106,8 +140,8 @@ def newton_multipliers(
         Minus the gradient of the smooth part.
     curvature : (M K, M K) array
         H.
-    constraint : Constraint
-        Gives the support function.
+    criterion, bound : Criterion, float
+        The rates that are allowed; h is their support function.
     tol : float
         Accuracy in rates.
     """
@@ -117,13 +151,13 @@ def newton_multipliers(
     # Adding a constant over clusters to a group changes nothing, so H alone is singular.
     H = curvature + 1e-9 * unit * np.eye(size)
     sigma = 3 * unit
-    c = constraint.nearest(rates, sigma).ravel()
+    c = criterion.project(rates, bound).ravel()
     now = start.copy()
 
     def evaluate(point: FloatArray) -> _State:
         d = point - start
         w = c + sigma * point
-        nearest = constraint.nearest(w.reshape(rates.shape), sigma).ravel()
+        nearest = criterion.project(w.reshape(rates.shape), bound).ravel()
         gap = w - nearest
         value = -slope @ d + 0.5 * d @ (H @ d) + (w @ w - gap @ gap) / (2 * sigma)
         return _State(float(value), H @ d - slope + nearest, nearest, w)
@@ -134,7 +168,9 @@ def newton_multipliers(
             steepest = np.abs(state.gradient).max()
             if steepest < 0.1 * tol:
                 break
-            D = constraint.slope(state.w.reshape(rates.shape), state.nearest.reshape(rates.shape))
+            D = criterion.project_slope(
+                state.w.reshape(rates.shape), state.nearest.reshape(rates.shape)
+            )
             # Without damping a piecewise linear h lets Newton steps run off along the gauge.
             damping = sigma * min(0.1, 0.2 * float(steepest))
             matrix = H + sigma * D.reshape(size, size) + damping * np.eye(size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmix.solvers.quadratic import Constraint, newton_multipliers
+from fairmix.solvers.quadratic import Constraint
 from fairmix.tables import Table
 from fairmix.totals import Block, FloatArray, Logits, Totals
 
@@ -89,7 +89,7 @@ class Tilt:
     ) -> None:
         """A Newton step on the dual, cut so that no row's tilt moves by more than ``reach``."""
         curvature = self._curvature(totals, temperature)
-        new = newton_multipliers(self.multipliers, rates, curvature, constraint)
+        new = constraint.multipliers(self.multipliers, rates, curvature)
         step = new - self.multipliers
         length = min(1.0, reach * temperature / self._movement(step))
         self.multipliers = self.multipliers + length * step

@@ -1,0 +1,205 @@
+"""Measures of one cluster: how far apart are the groups' rates?
+
+Every measure g is a seminorm, and everything that solvers need follows from its *shrink path*:
+``shrink(z, t) = argmin_x |x - z|^2 / 2 + t g(x)`` and the value g of it, which falls piecewise
+linearly in t until it is zero.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from fairmix.totals import FloatArray
+
+
+class Path(NamedTuple):
+    """Break points of the value of ``shrink(z, t)``: t rises from 0, the value falls to 0."""
+
+    amounts: FloatArray
+    values: FloatArray
+
+
+class Measure(Protocol):
+    """How far apart the groups are within each cluster."""
+
+    def values(self, rates: FloatArray) -> FloatArray:
+        """One number per cluster, (K,)."""
+
+    def slopes(self, rates: FloatArray) -> FloatArray:
+        """A subgradient of each cluster's value, (M, K)."""
+
+    def cut(self, rates: FloatArray, level: float) -> FloatArray:
+        """Nearest rates at which every cluster's value is at most ``level`` > 0, M > 2."""
+
+    def path(self, column: FloatArray) -> Path:
+        """Shrink path of one cluster's rates (M,), M > 2."""
+
+    def shrink(self, column: FloatArray, amount: float) -> FloatArray:
+        """``argmin_x |x - column|^2 / 2 + amount * g(x)`` for one cluster's rates, M > 2."""
+
+    def dual_norms(self, multipliers: FloatArray) -> FloatArray:
+        """Largest ``<multipliers[:, k], x>`` over g(x) <= 1; each column must add up to zero."""
+
+
+class MeanPair:
+    """Mean over unordered pairs of groups of ``|r_a - r_b|``.
+
+    Sorting avoids the M^2 pairs: in ascending order the j-th of M rates enters the sum over pairs
+    with the coefficient 2j - M + 1.
+    """
+
+    @staticmethod
+    def _coefficients(n_groups: int) -> FloatArray:
+        pairs = max(n_groups * (n_groups - 1) / 2, 1)
+        return (2 * np.arange(n_groups) - n_groups + 1) / pairs
+
+    def values(self, rates: FloatArray) -> FloatArray:
+        """One number per cluster.
+
+        The step from the i-th to the next larger rate lies between i (M - i) of the pairs: terms
+        that never cancel, so that equal rates give exactly zero.
+        """
+        n_groups = len(rates)
+        below = np.arange(1, n_groups)
+        pairs = max(n_groups * (n_groups - 1) / 2, 1)
+        steps = np.diff(np.sort(rates, axis=0), axis=0)
+        return np.asarray((below * (n_groups - below)) @ steps / pairs)
+
+    def slopes(self, rates: FloatArray) -> FloatArray:
+        """Coefficient of each rate."""
+        order = np.argsort(rates, axis=0, kind="stable")
+        out = np.empty_like(rates)
+        coefficients = self._coefficients(len(rates))[:, None]
+        np.put_along_axis(out, order, np.broadcast_to(coefficients, rates.shape), axis=0)
+        return out
+
+    def cut(self, rates: FloatArray, level: float) -> FloatArray:
+        """Newton's method on the amounts: the value is convex and piecewise linear in each."""
+        order = np.argsort(rates, axis=0, kind="stable")
+        start = np.take_along_axis(rates, order, axis=0)
+        w = self._coefficients(len(rates))[:, None]
+        now, amounts = start, np.zeros(rates.shape[1])
+        for _ in range(len(rates)):
+            excess = (w * now).sum(axis=0) - level
+            met = now[:, None] == now[None, :]
+            slope = (w * (met * w[None]).sum(axis=1) / met.sum(axis=1)).sum(axis=0)
+            active = (excess > 1e-15) & (slope > 0)
+            if not active.any():
+                break
+            amounts = amounts + np.where(active, excess / np.where(active, slope, 1), 0)
+            now = np.where(amounts > 0, _isotonic(start - amounts * w), start)
+        out = np.empty_like(rates)
+        np.put_along_axis(out, order, now, axis=0)
+        return out
+
+    def path(self, column: FloatArray) -> Path:
+        """Sorted rates move with the speed of their coefficients, stick when they meet."""
+        position: FloatArray = np.sort(column)
+        speed: FloatArray = self._coefficients(len(column))
+        size: FloatArray = np.ones(len(column))
+        amounts, values = [0.0], [float(speed @ position)]
+        while len(position) > 1:
+            meet = np.diff(position) / np.diff(speed)
+            first = int(meet.argmin())
+            now = max(float(meet[first]), amounts[-1])
+            pair = slice(first, first + 2)
+            share = size[pair] / size[pair].sum()
+            position[first], speed[first] = share @ position[pair], share @ speed[pair]
+            size[first] += size[first + 1]
+            position, speed, size = (np.delete(a, first + 1) for a in (position, speed, size))
+            amounts.append(now)
+            values.append(max(float((size * speed) @ (position - now * speed)), 0.0))
+        return Path(np.array(amounts), np.array(values))
+
+    def shrink(self, column: FloatArray, amount: float) -> FloatArray:
+        """Move each sorted rate by its coefficient, then restore the order."""
+        order = np.argsort(column, kind="stable")
+        moved = column[order] - amount * self._coefficients(len(column))
+        out = np.empty_like(column)
+        out[order] = isotonic_regression(moved).x
+        return out
+
+    def dual_norms(self, multipliers: FloatArray) -> FloatArray:
+        """Largest scaled sum of the m largest entries."""
+        n_groups = len(multipliers)
+        if n_groups < 2:
+            return np.zeros(multipliers.shape[1])
+        m = np.arange(1, n_groups)[:, None]
+        largest = np.sort(multipliers, axis=0)[::-1].cumsum(axis=0)[:-1]
+        scale = n_groups * (n_groups - 1) / (2 * m * (n_groups - m))
+        return np.asarray((largest * scale).max(axis=0))
+
+
+class WorstPair:
+    """Range of the rates: the largest difference between two groups."""
+
+    def values(self, rates: FloatArray) -> FloatArray:
+        """One number per cluster."""
+        return np.asarray(np.ptp(rates, axis=0))
+
+    def slopes(self, rates: FloatArray) -> FloatArray:
+        """Plus one at the largest rate, minus one at the smallest."""
+        out = np.zeros_like(rates)
+        clusters = np.arange(rates.shape[1])
+        out[rates.argmax(axis=0), clusters] += 1
+        out[rates.argmin(axis=0), clusters] -= 1
+        return out
+
+    def cut(self, rates: FloatArray, level: float) -> FloatArray:
+        """Clip each cluster to [a, a + level]; a balances what is cut above and below.
+
+        The imbalance is piecewise linear in a with knots at the rates and the rates less level.
+        """
+        knots = np.sort(np.vstack([rates, rates - level]), axis=0)
+        below = np.maximum(knots[:, None] - rates, 0).sum(axis=1)
+        above = np.maximum(rates - level - knots[:, None], 0).sum(axis=1)
+        imbalance = below - above
+        clusters = np.arange(rates.shape[1])
+        right = np.clip((imbalance <= 0).sum(axis=0), 1, len(knots) - 1)
+        f0, f1 = imbalance[right - 1, clusters], imbalance[right, clusters]
+        a0, a1 = knots[right - 1, clusters], knots[right, clusters]
+        a = a0 - f0 * (a1 - a0) / np.where(f1 > f0, f1 - f0, 1)
+        inside = np.ptp(rates, axis=0) <= level
+        return np.where(inside, rates, np.clip(rates, a, a + level))
+
+    @staticmethod
+    def _levels(column: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Amounts cut off above each rate, and the rates, both from the largest down."""
+        down = np.sort(column)[::-1]
+        return np.concatenate([[0.0], np.cumsum(np.arange(1, len(down)) * -np.diff(down))]), down
+
+    def path(self, column: FloatArray) -> Path:
+        """The top and the bottom are cut by the same amount until they meet at the mean."""
+        top_amounts, top = self._levels(column)
+        low_amounts, low = self._levels(-column)
+        last = float(np.maximum(column - column.mean(), 0).sum())
+        amounts = np.unique(np.concatenate([top_amounts, low_amounts, [last]]))
+        amounts = amounts[amounts <= last]
+        values = np.interp(amounts, top_amounts, top) + np.interp(amounts, low_amounts, low)
+        return Path(amounts, np.maximum(values, 0.0))
+
+    def shrink(self, column: FloatArray, amount: float) -> FloatArray:
+        """Cut the top and the bottom by ``amount`` each."""
+        if amount >= np.maximum(column - column.mean(), 0).sum():
+            return np.full_like(column, column.mean())
+        high = np.interp(amount, *self._levels(column))
+        low = -np.interp(amount, *self._levels(-column))
+        return np.asarray(np.clip(column, low, high))
+
+    def dual_norms(self, multipliers: FloatArray) -> FloatArray:
+        """Half the sum of absolute values."""
+        return np.asarray(0.5 * np.abs(multipliers).sum(axis=0))
+
+
+def _isotonic(columns: FloatArray) -> FloatArray:
+    """Nearest non-decreasing columns: x_j = max over a <= j of min over b >= j of mean(a..b)."""
+    n_rows = len(columns)
+    sums = np.concatenate([np.zeros((1, columns.shape[1])), np.cumsum(columns, axis=0)])
+    first, last = np.indices((n_rows, n_rows))
+    length = np.maximum(last - first + 1, 1)[:, :, None]
+    means = np.where((last >= first)[:, :, None], (sums[1:] - sums[:-1, None]) / length, np.inf)
+    lowest = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray(np.where((first <= last)[:, :, None], lowest, -np.inf).max(axis=0))

@@ -1,0 +1,191 @@
+"""A picture of a front: what each bound costs."""
+
+from __future__ import annotations
+
+from math import inf, isnan
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairmix.plot._axes import BLUE, GREY, ORANGE, RED, axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fairmix.path_table import ParetoFront
+
+TITLES = {
+    "gap": "gap",
+    "label_gap": "gap of the labels",
+    "soft_gap": "gap of the probabilities",
+    "max_gap": "bound on the gap (max_gap)",
+    "balance": "balance",
+    "cost": "cost (squared distances)",
+    "nll": "negative log-likelihood per row",
+}
+FAIRNESS = ("gap", "label_gap", "soft_gap", "max_gap", "balance")
+QUALITY = ("cost", "nll")
+
+
+class ParetoFrontDisplay:
+    """Picture of a Pareto front.
+
+    Filled points are on the front, joined by a line; hollow ones are dominated in what the axes
+    show; a square is the plain mixture; a cross marks a bound that was not met. Each point is
+    labelled with its bound.
+
+    Parameters
+    ----------
+    max_gap, x, y : array-like of shape (n_points,)
+        Bound (``inf``: the plain mixture), fairness and quality of each point.
+    dominated, met : array-like of bool of shape (n_points,)
+        Whether another point is at least as good in both and better in one; whether the bound
+        holds.
+    x_name, y_name : str, default="gap", "cost"
+        Labels of the axes.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it is drawn.
+    line_ : matplotlib Line2D
+        Through the points that are not dominated.
+    points_ : dict of str to matplotlib PathCollection
+        The points, by kind: ``"front"``, ``"dominated"``, ``"plain"``, ``"missed"``.
+
+    Examples
+    --------
+    >>> from fairmix.plot import ParetoFrontDisplay
+    >>> display = ParetoFrontDisplay(
+    ...     max_gap=[0, 0.1], x=[0.0, 0.09], y=[120.0, 90.0],
+    ...     dominated=[False, False], met=[True, True],
+    ... ).plot()
+    >>> display.ax_.get_xlabel()
+    'gap'
+    """
+
+    def __init__(
+        self,
+        *,
+        max_gap: ArrayLike,
+        x: ArrayLike,
+        y: ArrayLike,
+        dominated: ArrayLike,
+        met: ArrayLike,
+        x_name: str = "gap",
+        y_name: str = "cost",
+    ) -> None:
+        self.max_gap = np.asarray(max_gap, dtype=np.float64)
+        self.x = np.asarray(x, dtype=np.float64)
+        self.y = np.asarray(y, dtype=np.float64)
+        self.dominated = np.asarray(dominated, dtype=bool)
+        self.met = np.asarray(met, dtype=bool)
+        self.x_name = x_name
+        self.y_name = y_name
+
+    @classmethod
+    def from_front(
+        cls, front: ParetoFront, *, ax: Axes | None = None, x: str = "gap", y: str | None = None
+    ) -> Self:
+        """Draw a front.
+
+        Parameters
+        ----------
+        front : ParetoFront
+            Of `fairmix.pareto_front`.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        x : {"gap", "label_gap", "soft_gap", "max_gap", "balance"}, default="gap"
+            Fairness.
+        y : {"cost", "nll"}, default=None
+            Quality; None takes the cost, or ``nll`` without numeric columns.
+
+        Returns
+        -------
+        ParetoFrontDisplay
+        """
+        costless = any(isnan(row.cost) for row in front.rows)
+        y = y or ("nll" if costless else "cost")
+        _check("x", x, FAIRNESS)
+        _check("y", y, QUALITY)
+        if y == "cost" and costless:
+            raise ValueError("y='cost', but the data have no numeric columns. Use y='nll'.")
+        points = list(zip(front.rows, front.dominated(x, y), strict=True))
+        if x == "max_gap":
+            # The plain mixture has no bound to stand at.
+            points = [(row, below) for row, below in points if row.max_gap < inf]
+        rows = [row for row, _ in points]
+        named = x
+        if x == "gap" and front.models:
+            named = "label_gap" if front.models[0].gap_of == "labels" else "soft_gap"
+        return cls(
+            max_gap=[row.max_gap for row in rows],
+            x=[getattr(row, x) for row in rows],
+            y=[getattr(row, y) for row in rows],
+            dominated=[below for _, below in points],
+            met=[row.met for row in rows],
+            x_name=TITLES[named],
+            y_name=TITLES[y],
+        ).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        ParetoFrontDisplay
+        """
+        self.ax_ = ax = axes(ax)
+        self.figure_ = ax.figure
+        front = np.flatnonzero(~self.dominated)
+        front = front[np.argsort(self.x[front], kind="stable")]
+        (self.line_,) = ax.plot(self.x[front], self.y[front], color=GREY, linewidth=1, zorder=1)
+        plain = np.isinf(self.max_gap)
+        full, hollow = {"color": BLUE}, {"facecolors": "white", "edgecolors": BLUE}
+        cross = {"marker": "x", "color": RED, "s": 90}
+        kinds: dict[str, tuple[Any, str, dict[str, Any]]] = {
+            "front": (~self.dominated & ~plain, "on the front", full),
+            "dominated": (self.dominated & ~plain, "dominated", hollow),
+            "plain": (plain, "plain mixture", {"marker": "s", "color": ORANGE}),
+            "missed": (~self.met, "bound not met", cross),
+        }
+        self.points_ = {
+            kind: ax.scatter(self.x[chosen], self.y[chosen], label=label, zorder=2, **style)
+            for kind, (chosen, label, style) in kinds.items()
+            if chosen.any()
+        }
+        self._name_points(ax)
+        ax.set(xlabel=self.x_name, ylabel=self.y_name)
+        ax.grid(alpha=0.3)
+        ax.legend()
+        return self
+
+    def _name_points(self, ax: Axes) -> None:
+        """Bounds beside the points, in turn on either side of the line: tight ones lie close."""
+        falling = self.y[self.x.argmin()] >= self.y[self.x.argmax()]
+        for i in np.argsort(self.x, kind="stable"):
+            if self.max_gap[i] == inf:
+                continue
+            side = 1 if i % 2 else -1
+            right = side if falling else -side
+            ax.annotate(
+                f"{self.max_gap[i]:g}",
+                (self.x[i], self.y[i]),
+                (5 * right, 6 * side),
+                textcoords="offset points",
+                ha="left" if right > 0 else "right",
+                va="bottom" if side > 0 else "top",
+                fontsize=8,
+            )
+        ax.margins(0.08)
+
+
+def _check(argument: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{argument}={value!r}. Choose one of {', '.join(known)}.")

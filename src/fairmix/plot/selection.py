@@ -1,0 +1,133 @@
+"""A picture of information criteria against the number of clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairmix.plot._axes import BLUE, GREEN, GREY, ORANGE, RED, axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fairmix.path_table import Selection
+
+STYLES = {"bic": (BLUE, "o"), "aic": (ORANGE, "s"), "icl": (GREEN, "^")}
+
+
+class SelectionDisplay:
+    """Picture of a choice of the number of clusters.
+
+    One line per criterion, lower is better; a dashed line stands at the number chosen, and a
+    cross marks fits that miss the bound or left a cluster empty.
+
+    Parameters
+    ----------
+    n_components : array-like of int of shape (n_fits,)
+        Numbers of clusters.
+    values : mapping of str to array-like of shape (n_fits,)
+        Each criterion, by name.
+    best : int
+        The number chosen.
+    criterion : str, default="bic"
+        By which criterion.
+    doubtful : array-like of bool of shape (n_fits,), default=None
+        Fits that miss the bound or left a cluster empty.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it is drawn.
+    lines_ : dict of str to matplotlib Line2D
+        The line of each criterion.
+    best_line_ : matplotlib Line2D
+        At the number chosen.
+
+    Examples
+    --------
+    >>> from fairmix.plot import SelectionDisplay
+    >>> display = SelectionDisplay(n_components=[2, 3], values={"bic": [910.0, 900.0]}, best=3)
+    >>> display.plot().lines_["bic"].get_ydata().tolist()
+    [910.0, 900.0]
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: ArrayLike,
+        values: Mapping[str, ArrayLike],
+        best: int,
+        criterion: str = "bic",
+        doubtful: ArrayLike | None = None,
+    ) -> None:
+        self.n_components = np.asarray(n_components)
+        self.values = {name: np.asarray(column) for name, column in values.items()}
+        self.best = best
+        self.criterion = criterion
+        none = np.zeros(len(self.n_components), dtype=bool)
+        self.doubtful = none if doubtful is None else np.asarray(doubtful, dtype=bool)
+
+    @classmethod
+    def from_selection(cls, selection: Selection, *, ax: Axes | None = None) -> Self:
+        """Draw a selection.
+
+        Parameters
+        ----------
+        selection : Selection
+            Of `fairmix.select_n_components`.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        SelectionDisplay
+        """
+        rows = selection.rows
+        return cls(
+            n_components=[row.n_components for row in rows],
+            values={name: [getattr(row, name) for row in rows] for name in STYLES},
+            best=selection.best,
+            criterion=selection.criterion,
+            doubtful=[not row.met or row.non_empty < row.n_components for row in rows],
+        ).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        SelectionDisplay
+        """
+        self.ax_ = ax = axes(ax)
+        self.figure_ = ax.figure
+        self.lines_ = {}
+        for name, values in self.values.items():
+            color, marker = STYLES[name]
+            (self.lines_[name],) = ax.plot(
+                self.n_components, values, color=color, marker=marker, label=name.upper()
+            )
+        if self.doubtful.any():
+            chosen = self.values[self.criterion][self.doubtful]
+            label = "bound missed or empty clusters"
+            where = self.n_components[self.doubtful]
+            ax.scatter(where, chosen, marker="x", s=90, color=RED, zorder=3, label=label)
+        self.best_line_ = ax.axvline(
+            self.best,
+            color=GREY,
+            linestyle="--",
+            zorder=0,
+            label=f"lowest {self.criterion.upper()}: {self.best}",
+        )
+        ax.set(xlabel="number of clusters", ylabel="criterion (lower is better)")
+        ax.set_xticks(self.n_components)
+        ax.grid(alpha=0.3)
+        ax.legend()
+        return self
