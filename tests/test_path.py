@@ -1,10 +1,12 @@
 """Paths: bounds are met, looser bounds cost less, tables and pictures show what was fitted."""
 
 import json
+import re
 import sys
 import warnings
 from itertools import pairwise
 from math import inf, nan
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -354,3 +356,15 @@ def test_selection_converts_prints_and_plots(selection):
     assert display.lines_["icl"].get_ydata().tolist() == [row.icl for row in selection.rows]
     assert set(display.best_line_.get_xdata()) == {3}
     assert display.ax_.get_xlabel() == "number of clusters"
+
+
+@pytest.mark.parametrize("page", ["choose-a-bound", "choose-the-number-of-clusters"])
+def test_the_code_of_the_page_runs(page, capsys):
+    text = (Path(__file__).parents[1] / "docs" / "how-to" / f"{page}.md").read_text("utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert "clusters" in capsys.readouterr().out
+    assert names["figure"].axes
+    if page == "choose-the-number-of-clusters":
+        assert names["free"].best == names["choice"].best == 3

@@ -17,7 +17,17 @@ from fairmix.mixture import Mixture
 from fairmix.objective import Objective, Scaled
 from fairmix.progress import progress
 from fairmix.propensity import Propensity, fit_propensity
-from fairmix.solvers import EM, Bound, Callback, Dual, GradientDescent, Solution, Strength
+from fairmix.solvers import (
+    EM,
+    Bound,
+    Callback,
+    Constrained,
+    Dual,
+    GradientDescent,
+    Solution,
+    Status,
+    Strength,
+)
 from fairmix.tables import ArrayTable
 from fairmix.totals import FloatArray, IntArray, Rows
 
@@ -28,7 +38,7 @@ SHARPNESS = 100.0
 # and iterations (a blind map needs more before its starts differ).
 SCREEN_ROWS = 8192
 SCREEN_STARTS = 8
-SCREEN_ITERATIONS = {"aware": 12, "blind": 20}
+SCREEN_ITERATIONS = {"aware": 12, "blind": 40}
 DUAL_ITERATIONS = 200
 
 
@@ -91,9 +101,10 @@ def make_propensity(
     weight: FloatArray | None,
     seed: int,
 ) -> Propensity | None:
-    """P(group | x), which only a blind map of the dual solver needs."""
+    """P(group | x), for a blind map of the dual solver, which the bounded ones start from."""
     fair = settings.fairness_strength != 0 and n_groups > 1
-    if not fair or settings.solver != "dual" or settings.assignment == "aware":
+    dual = settings.solver == "dual" or settings.fairness_strength == "auto"
+    if not fair or not dual or settings.assignment == "aware":
         return None
     rng = np.random.default_rng(seed)
     return fit_propensity(rows, groups, n_groups, weight=weight, rng=rng)
@@ -116,7 +127,11 @@ def solve(
     if not fair:
         return _solve_starts(settings, climber, plain, rng, warm)
     if settings.fairness_strength == "auto":
-        raise NotImplementedError("constrained")
+        labels = settings.gap_of == "labels"
+        # Labels move by whole rows, so less than this cannot be asked of them.
+        bound = max(settings.max_gap, 0.5 * resolution(table.group_sizes) if labels else 0.0)
+        bounded = Constrained(climber, settings.measure, bound, labels)
+        return _solve_starts(settings, bounded, plain, rng, warm)
     strength = float(settings.fairness_strength)
     zeros = np.zeros((table.n_groups, mixture.n_components))
     penalty = Scaled(settings.measure, strength, SHARPNESS * strength, zeros)
@@ -135,7 +150,7 @@ def _climber(settings: Settings) -> EM | GradientDescent:
 
 def _solve_starts(
     settings: Settings,
-    solver: EM | GradientDescent,
+    solver: EM | GradientDescent | Constrained,
     objective: Objective,
     rng: np.random.Generator,
     warm: FloatArray | None,
@@ -146,7 +161,9 @@ def _solve_starts(
         theta = _start(settings, objective, rng) if warm is None else warm
         with _shown(settings, solver.max_iter) as callback:
             solutions.append(solver.solve(objective, theta, callback=callback))
-    return max(solutions, key=lambda solution: solution.objective)
+    return max(
+        solutions, key=lambda s: (s.status is not Status.BOUND_MISSED, s.filled, s.objective)
+    )
 
 
 def _start(
@@ -200,7 +217,7 @@ def _screen(
         short.climb(small, _start(settings, small, rng, runs=1))
         for _ in range(SCREEN_STARTS * settings.n_init)
     ]
-    tried.sort(key=lambda solution: -solution.objective)
+    tried.sort(key=lambda solution: (-solution.objective, -solution.history[-1].objective))
     return [(solution.theta, solution.multipliers) for solution in tried[: settings.n_init]]
 
 

@@ -1,4 +1,4 @@
-"""Measures of one cluster: how far apart are the groups' rates?
+"""Measures of one cluster: how far apart the groups' rates are.
 
 Every measure g is a seminorm, and everything that solvers need follows from its *shrink path*:
 ``shrink(z, t) = argmin_x |x - z|^2 / 2 + t g(x)`` and the value g of it, which falls piecewise

@@ -318,7 +318,9 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         order = np.argsort(-mixture.weights(solution.theta), kind="stable")
         offsets = None if solution.offsets is None else solution.offsets[:, order]
         theta = mixture.reorder(solution.theta, order)
-        self._model = Model(columns, mixture, theta, offsets, propensity, solution.temperature)
+        # Without a tilt the propensity was only for the start.
+        kept = None if offsets is None else propensity
+        self._model = Model(columns, mixture, theta, offsets, kept, solution.temperature)
         return solution
 
     def _is_fitted(self) -> bool:
@@ -342,7 +344,7 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         self.lower_bound_ = solution.objective
         self.history_ = np.array([tuple(row) for row in solution.history], dtype=HISTORY_DTYPE)
         self.n_iter_ = len(solution.history)
-        self.converged_ = solution.status is not Status.MAX_ITER
+        self.converged_ = solution.status in (Status.CONVERGED, Status.STALLED)
 
     def _publish_fairness(self, hard: FloatArray, soft: FloatArray, solution: Solution) -> None:
         criterion = CRITERIA[self.criterion]
@@ -375,7 +377,7 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
                     f"{self.max_gap:g}. {_repeats(rows)}Loosen max_gap, raise n_init or max_iter, "
                     "lower n_components, or try gap_of='probabilities'."
                 )
-        if not self.converged_:
+        if solution.status is Status.MAX_ITER:
             _warn(solution.status.value)
 
 

@@ -168,11 +168,11 @@ class ParetoFrontDisplay:
 
     def _name_points(self, ax: Axes) -> None:
         """Bounds beside the points, in turn on either side of the line: tight ones lie close."""
-        falling = self.y[self.x.argmin()] >= self.y[self.x.argmax()]
-        for i in np.argsort(self.x, kind="stable"):
-            if self.max_gap[i] == inf:
-                continue
-            side = 1 if i % 2 else -1
+        bounded = np.flatnonzero(self.max_gap < inf)
+        order = bounded[np.argsort(self.x[bounded], kind="stable")]
+        falling = order.size > 0 and self.y[order[0]] >= self.y[order[-1]]
+        for place, i in enumerate(order):
+            side = 1 if place % 2 else -1
             right = side if falling else -side
             ax.annotate(
                 f"{self.max_gap[i]:g}",

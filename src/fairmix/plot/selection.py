@@ -124,7 +124,7 @@ class SelectionDisplay:
             color=GREY,
             linestyle="--",
             zorder=0,
-            label=f"lowest {self.criterion.upper()}: {self.best}",
+            label=f"chosen by {self.criterion.upper()}: {self.best}",
         )
         ax.set(xlabel="number of clusters", ylabel="criterion (lower is better)")
         ax.set_xticks(self.n_components)

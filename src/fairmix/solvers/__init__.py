@@ -1,6 +1,7 @@
 """Solvers: frozen settings that climb an objective."""
 
 from fairmix.solvers._base import Callback, Iteration, Solution, Solver, Status
+from fairmix.solvers.constrained import Constrained
 from fairmix.solvers.dual import Dual
 from fairmix.solvers.em import EM
 from fairmix.solvers.gradient import GradientDescent
@@ -10,6 +11,7 @@ __all__ = [
     "EM",
     "Bound",
     "Callback",
+    "Constrained",
     "Constraint",
     "Dual",
     "GradientDescent",

@@ -165,7 +165,14 @@ class Constrained:
         if not best.met:
             best = chosen.judge(chosen.repair(best.place.theta, LAST_REPAIR_STEPS))
         status = status if best.met else Status.BOUND_MISSED
-        return Solution(best.place.theta, best.log_likelihood, status, history)
+        return Solution(
+            theta=best.place.theta,
+            objective=best.log_likelihood,
+            status=status,
+            history=history,
+            gap=best.place.gap,
+            filled=best.filled,
+        )
 
 
 class Climb:

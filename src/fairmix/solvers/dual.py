@@ -35,10 +35,10 @@ from fairmix.totals import FloatArray, Logits
 READY = 2e-3
 # EM has converged only when the multipliers solve the dual this well, in units of rates.
 CLOSE = 2e-3
-# EM ends when the objective changes by less than this share of `tol`, or after so many iterations
-# without a better allowed point: tilt and components of a blind map may chase each other.
+# EM ends when the objective changes by less than this share of `tol`, or after so many allowed
+# points in a row that are no better: tilt and components of a blind map may chase each other.
 FINISHED = 0.1
-PATIENCE = 20
+PATIENCE = 10
 # A Newton step may move a row's tilt by at most this many temperatures.
 REACH = 4.0
 POLISH_REACH = 2.0
@@ -132,31 +132,29 @@ class Dual:
         theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
         recorder = Recorder(self.criterion, table.group_sizes, self.tol, 1, callback)
         status, before = Status.MAX_ITER, np.inf
-        best, found = (-np.inf, theta, tilt.multipliers), 0
-        for number in range(self.max_iter):
+        best, waited = (-np.inf, theta, tilt.multipliers), 0
+        for _ in range(self.max_iter):
             logits = mixture.logits(theta)
             totals = tilt.measure(logits, self.temperature)
             rates = tilt.rates(totals)
             value = tilt.value(totals) - self.constraint.penalty(rates)
             recorder.record(Point(theta, logits, rates, np.nan, value))
             missing = self.constraint.missing(rates)
-            if missing < READY and value > best[0]:
-                found = number if value > best[0] + self.tol else found
-                best = value, theta, tilt.multipliers
+            if missing < READY:
+                waited = 0 if value > best[0] + self.tol else waited + 1
+                best = max(best, (value, theta, tilt.multipliers), key=lambda point: point[0])
             change, before = abs(value - before), value
             residual = tilt.residual(rates, totals, self.temperature, self.constraint)
             settled = residual < CLOSE and change < FINISHED * self.tol
-            if settled or number - found >= PATIENCE:
+            if settled or waited >= PATIENCE:
                 status = Status.CONVERGED
                 break
             tilt.step(rates, totals, self.temperature, self.constraint, REACH)
             if missing < READY:
                 theta = mixture.maximize(totals.sums)
                 theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
-        if np.isfinite(best[0]):
-            value, theta, multipliers = best
-        else:
-            multipliers = tilt.multipliers
+        value, *point = best
+        theta, multipliers = point if np.isfinite(value) else (theta, tilt.multipliers)
         return Solution(theta, value, status, recorder.rows, multipliers)
 
     def _cool(self, tilt: Tilt, logits: Logits) -> None:

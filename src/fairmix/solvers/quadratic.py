@@ -147,7 +147,8 @@ def newton_multipliers(
     """
     size = rates.size
     start, slope = multipliers.ravel(), rates.ravel()
-    unit = max(float(np.trace(curvature)) / size, 1e-300)
+    # Rows that are all certain of their cluster have no curvature; the floor keeps H regular.
+    unit = max(float(np.trace(curvature)) / size, 1e-12)
     # Adding a constant over clusters to a group changes nothing, so H alone is singular.
     H = curvature + 1e-9 * unit * np.eye(size)
     sigma = 3 * unit
