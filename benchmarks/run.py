@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 import sklearn
 
-BENCHMARKS = ("em",)
+BENCHMARKS = ("em", "dual")
 
 
 def main() -> None:

@@ -40,6 +40,8 @@ SCREEN_ROWS = 8192
 SCREEN_STARTS = 8
 SCREEN_ITERATIONS = {"aware": 12, "blind": 40}
 DUAL_ITERATIONS = 200
+# How far above the bound the gap of responsibilities may end, by rounding.
+SOFT_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,9 @@ def _solve_dual(
             solutions.append(
                 solver.solve(objective, theta, callback=callback, multipliers=multipliers)
             )
-    allowed = max(settings.max_gap, resolution(objective.table.group_sizes)) if bounded else np.inf
+    allowed = np.inf
+    if bounded:
+        allowed = allowed_gap(settings.max_gap, settings.gap_of, objective.table.group_sizes)
     return max(solutions, key=lambda s: (s.gap <= allowed, s.filled, s.objective))
 
 
@@ -219,6 +223,13 @@ def _screen(
     ]
     tried.sort(key=lambda solution: (-solution.objective, -solution.history[-1].objective))
     return [(solution.theta, solution.multipliers) for solution in tried[: settings.n_init]]
+
+
+def allowed_gap(max_gap: float, gap_of: str, group_sizes: FloatArray | IntArray) -> float:
+    """Gap up to which ``max_gap`` counts as met: see ``resolution``; rounding for probabilities."""
+    if gap_of == "labels":
+        return max(max_gap, resolution(group_sizes))
+    return max_gap + SOFT_TOLERANCE
 
 
 def resolution(group_sizes: FloatArray | IntArray) -> float:

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmix.estimator import FairMixture
-from fairmix.fitting import resolution
+from fairmix.fitting import allowed_gap
 from fairmix.metrics import clustering_cost
 from fairmix.path_table import (
     INFORMATION,
@@ -37,9 +37,6 @@ __all__ = [
     "pareto_front",
     "select_n_components",
 ]
-
-# How far above the bound the gap of responsibilities may end, by rounding.
-SOFT_TOLERANCE = 1e-5
 
 
 def pareto_front(
@@ -174,9 +171,8 @@ class _Fit:
         model = self.model
         if len(model.groups_) < 2 or model.fairness_strength != "auto":
             return True
-        if model.gap_of == "labels":
-            return bool(model.gap_ <= max(model.max_gap, resolution(model.group_sizes_)))
-        return bool(model.gap_ <= model.max_gap + SOFT_TOLERANCE)
+        allowed = allowed_gap(model.max_gap, model.gap_of, model.group_sizes_)
+        return bool(model.gap_ <= allowed)
 
     @property
     def non_empty(self) -> int:

@@ -20,16 +20,13 @@ from fairmix.columns import Columns
 from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.estimator._prediction import Prediction
 from fairmix.families import COVARIANCE_TYPES
-from fairmix.fitting import Settings, make_family, make_propensity, resolution, solve
+from fairmix.fitting import Settings, allowed_gap, make_family, make_propensity, solve
 from fairmix.groups import Groups
 from fairmix.mixture import Mixture
 from fairmix.model import Model
 from fairmix.solvers import Iteration, Solution, Status
 from fairmix.tables import ArrayTable
 from fairmix.totals import FloatArray, Rows
-
-# How far above the bound the gap of responsibilities may end, by rounding.
-SOFT_TOLERANCE = 1e-5
 
 HISTORY_DTYPE = [(name, np.float64) for name in Iteration._fields]
 
@@ -367,16 +364,14 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
                 f"Only {filled} of n_components={self.n_components} clusters have members. Lower "
                 "n_components, loosen max_gap (or fairness_strength), or raise n_init."
             )
-        if len(self.groups_) > 1 and self.fairness_strength == "auto":
-            allowed = self.max_gap + SOFT_TOLERANCE
-            if self.gap_of == "labels":
-                allowed = max(self.max_gap, resolution(self.group_sizes_))
-            if self.gap_ > allowed:
-                _warn(
-                    f"The gap of the {self.gap_of} is {self.gap_:.4g}, above max_gap="
-                    f"{self.max_gap:g}. {_repeats(rows)}Loosen max_gap, raise n_init or max_iter, "
-                    "lower n_components, or try gap_of='probabilities'."
-                )
+        bounded = len(self.groups_) > 1 and self.fairness_strength == "auto"
+        allowed = allowed_gap(self.max_gap, self.gap_of, self.group_sizes_) if bounded else np.inf
+        if self.gap_ > allowed:
+            _warn(
+                f"The gap of the {self.gap_of} is {self.gap_:.4g}, above max_gap={self.max_gap:g}. "
+                f"{_repeats(rows)}Loosen max_gap, raise n_init or max_iter, lower n_components, or "
+                "try gap_of='probabilities'."
+            )
         if solution.status is Status.MAX_ITER:
             _warn(solution.status.value)
 

@@ -177,6 +177,7 @@ class Dual:
         """
         bounded = isinstance(self.constraint, Bound)
         bound = target = self.constraint.bound if isinstance(self.constraint, Bound) else np.inf
+        half_a_row = 0.5 / float(tilt.table.group_sizes.min())
         best, kept = (-np.inf, np.inf, 0), tilt.multipliers
         for _ in range(POLISH_STEPS):
             totals = tilt.measure(logits, self._final_temperature, alpha=0.0, hard=True)
@@ -187,7 +188,7 @@ class Dual:
                 best, kept = (tilt.value(totals), gap, filled), tilt.multipliers
             if not bounded or gap <= bound:
                 break
-            target = max(0.0, target - 0.5 * (gap - bound))
+            target = max(0.0, target - max(0.5 * (gap - bound), half_a_row))
             aim = Bound(self.criterion, target)
             tilt.step(rates, totals, self._final_temperature, aim, POLISH_REACH)
         tilt.multipliers = kept
