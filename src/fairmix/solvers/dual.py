@@ -19,6 +19,7 @@ the labels themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from fairmix.solvers._base import Callback, Recorder, Solution, Status
 from fairmix.solvers.quadratic import Bound, Constraint
 from fairmix.solvers.tilt import Tilt
 from fairmix.tables import Table
-from fairmix.totals import FloatArray, Logits
+from fairmix.totals import FloatArray, Logits, Totals
 
 # Components wait until the rates are this close to allowed; before, only the tilt moves.
 READY = 2e-3
@@ -45,7 +46,7 @@ POLISH_REACH = 2.0
 # Temperatures at which the tilt is cooled down to labels, and the accuracy needed at each.
 COOLING = ((0.5, 3e-3), (0.2, 3e-3), (0.1, 3e-3), (0.05, 5e-4))
 COOLING_STEPS = 8
-POLISH_STEPS = 15
+POLISH_STEPS = 40
 LABEL_TEMPERATURE = COOLING[-1][0]
 # Passes that estimate the weights of the density when the map ignores them.
 WEIGHT_PASSES = 3
@@ -172,27 +173,44 @@ class Dual:
     def _polish(self, tilt: Tilt, logits: Logits) -> tuple[float, float, int]:
         """Newton steps on the rates that count, to a target that shrinks by what is missing.
 
-        Keeps the first tilt that meets the bound, else the one that comes closest. Returns the
-        objective there, the gap, and how many clusters have members.
+        Ends at the first tilt that meets the bound, else at the one that comes closest. Where few
+        rows lie near a boundary, labels hardly move within a temperature, so steps grow; after one
+        that leads clearly away they shrink, and the closest tilt is where they go on.
+        Returns the objective, the gap, and how many clusters have members.
         """
         bounded = isinstance(self.constraint, Bound)
         bound = target = self.constraint.bound if isinstance(self.constraint, Bound) else np.inf
         half_a_row = 0.5 / float(tilt.table.group_sizes.min())
-        best, kept = (-np.inf, np.inf, 0), tilt.multipliers
+        best = now = self._look(tilt, logits)
+        reach = POLISH_REACH
         for _ in range(POLISH_STEPS):
-            totals = tilt.measure(logits, self._final_temperature, alpha=0.0, hard=True)
-            rates = tilt.hard_rates(totals) if self.labels else tilt.rates(totals)
-            gap = self.criterion.value(rates)
-            if gap < best[1]:
-                filled = int((totals.hard_mass.sum(axis=0) > 0).sum())
-                best, kept = (tilt.value(totals), gap, filled), tilt.multipliers
-            if not bounded or gap <= bound:
+            if not bounded or best.gap <= bound:
                 break
-            target = max(0.0, target - max(0.5 * (gap - bound), half_a_row))
+            target = max(0.0, target - max(0.5 * (best.gap - bound), half_a_row))
+            tilt.multipliers = now.multipliers
             aim = Bound(self.criterion, target)
-            tilt.step(rates, totals, self._final_temperature, aim, POLISH_REACH)
-        tilt.multipliers = kept
-        return best
+            tilt.step(now.rates, now.totals, self._final_temperature, aim, reach)
+            now = self._look(tilt, logits)
+            astray = now.gap > best.gap + 0.5 * (best.gap - bound)
+            best = now if now.gap < best.gap else best
+            now, reach = (best, reach / 2) if astray else (now, 1.5 * reach)
+        tilt.multipliers = best.multipliers
+        filled = int((best.totals.hard_mass.sum(axis=0) > 0).sum())
+        return tilt.value(best.totals), best.gap, filled
+
+    def _look(self, tilt: Tilt, logits: Logits) -> _View:
+        totals = tilt.measure(logits, self._final_temperature, alpha=0.0, hard=True)
+        rates = tilt.hard_rates(totals) if self.labels else tilt.rates(totals)
+        return _View(tilt.multipliers, totals, rates, self.criterion.value(rates))
+
+
+class _View(NamedTuple):
+    """What the rates that count look like at some multipliers."""
+
+    multipliers: FloatArray
+    totals: Totals
+    rates: FloatArray
+    gap: float
 
 
 def _density_weights(mixture: Mixture, table: Table, theta: FloatArray) -> FloatArray:
