@@ -96,5 +96,5 @@ def _print_demo(rows: list[DemoRow], best_balance: float) -> None:
         "gap      largest difference between the share of women and of men in a cluster\n"
         "balance  smallest ratio of women to men in a cluster; "
         f"{best_balance:.3f} in the whole data\n"
-        "blind    the clusters depend on the columns only; aware: also on the sex of each person"
+        "blind    clusters depend on the columns only; aware: also on each person's sex"
     )
