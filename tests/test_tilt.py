@@ -1,0 +1,162 @@
+"""The dual's parts: curvature, slopes of projections, the quadratic step, the propensity."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from fairmix.criteria import CRITERIA
+from fairmix.families import Gaussian
+from fairmix.mixture import Mixture
+from fairmix.propensity import fit_propensity
+from fairmix.solvers.quadratic import Bound, Strength, newton_multipliers
+from fairmix.solvers.tilt import Tilt
+from fairmix.tables import ArrayTable
+from fairmix.totals import Rows
+
+K = 4
+
+
+def make_tilt(n_groups, blind, weighted=False, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(600, 2))
+    groups = (X[:, 0] + rng.normal(size=600) > 0).astype(int) + (rng.random(600) < 0.4) * (
+        n_groups > 2
+    )
+    mixture = Mixture(Gaussian(K, np.zeros(2)))
+    theta = mixture.pack(
+        {
+            "weights": np.full(K, 1 / K),
+            "means": rng.normal(size=(K, 2)),
+            "covariances": np.array(0.5),
+        }
+    )
+    rows = Rows(X, None)
+    weight = rng.integers(1, 4, size=600).astype(float) if weighted else None
+    propensity = None
+    if blind:
+        propensity = fit_propensity(rows, groups, n_groups, weight=weight, rng=rng)
+    table = ArrayTable(
+        rows,
+        mixture.family.encode,
+        groups=groups,
+        n_groups=n_groups,
+        weight=weight,
+        propensity=propensity,
+    )
+    return Tilt(table, K), mixture.logits(theta)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("blind", [False, True])
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_curvature_is_the_derivative_of_the_model_rates(n_groups, blind, weighted):
+    tilt, logits = make_tilt(n_groups, blind, weighted)
+    tilt.multipliers = tilt.basis @ np.random.default_rng(1).normal(size=(n_groups - 1, K)) * 0.1
+    temperature = 0.4
+    totals = tilt.measure(logits, temperature)
+    curvature = tilt._curvature(totals, temperature)
+
+    def model_rates(multipliers):
+        tilt.multipliers = multipliers
+        found = tilt.measure(logits, temperature)
+        return found.model_mass / (tilt.share[:, None] * found.weight)
+
+    # Multipliers add up to zero over groups, so only such directions count.
+    center, rng, step = tilt.multipliers, np.random.default_rng(2), 1e-5
+    for _ in range(4):
+        d = tilt.basis @ rng.normal(size=(n_groups - 1, K))
+        change = (model_rates(center + step * d) - model_rates(center - step * d)) / (2 * step)
+        change -= change.mean(axis=0)
+        predicted = -(curvature @ d.ravel()).reshape(n_groups, K)
+        np.testing.assert_allclose(predicted, change, atol=1e-6)
+
+
+def test_hard_mass_counts_the_labels():
+    tilt, logits = make_tilt(3, blind=False, weighted=True)
+    totals = tilt.measure(logits, 0.3, hard=True)
+    psi = np.concatenate([f.psi.T for f in tilt.table._last[1]])
+    expected = np.zeros((3, K))
+    np.add.at(expected, (tilt.table.groups, psi.argmax(axis=1)), tilt.table.weight)
+    np.testing.assert_allclose(totals.hard_mass, expected)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("n_groups", [2, 3, 5])
+def test_slope_of_the_projection(criterion, n_groups):
+    measure, rng = CRITERIA[criterion], np.random.default_rng(0)
+    for share in (0.2, 0.6):
+        z = rng.random((n_groups, K))
+        bound = share * measure.value(z)
+        slope = measure.project_slope(z, measure.project(z, bound)).reshape(z.size, z.size)
+        for j in range(z.size):
+            h = np.zeros(z.size)
+            h[j] = 1e-7
+            h = h.reshape(z.shape)
+            change = (measure.project(z + h, bound) - measure.project(z - h, bound)) / 2e-7
+            np.testing.assert_allclose(slope[:, j], change.ravel(), atol=1e-6)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("bound", [0.0, 0.03])
+@pytest.mark.parametrize("n_groups", [2, 3, 4])
+def test_quadratic_step_meets_its_conditions(criterion, bound, n_groups):
+    measure, rng = CRITERIA[criterion], np.random.default_rng(n_groups)
+    root = rng.normal(size=(n_groups * K, n_groups * K))
+    center = np.kron(np.eye(n_groups) - 1 / n_groups, np.eye(K))
+    curvature = center @ root @ root.T @ center / (n_groups * K)
+    rates = rng.dirichlet(np.ones(K), size=n_groups)
+    start = np.zeros((n_groups, K))
+    found = newton_multipliers(start, rates, curvature, measure, bound)
+    predicted = rates - (curvature @ (found - start).ravel()).reshape(rates.shape)
+    # Predicted rates are allowed, and the multipliers are normal to the allowed set there.
+    assert measure.value(predicted) <= bound + 1e-5
+    assert np.vdot(found, predicted) == pytest.approx(bound * measure.support(found), abs=1e-5)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("n_groups", [2, 3])
+@pytest.mark.parametrize("bound", [0.0, 0.05])
+def test_solved_dual_has_no_duality_gap(criterion, n_groups, bound):
+    tilt, logits = make_tilt(n_groups, blind=False)
+    constraint = Bound(CRITERIA[criterion], bound)
+    for _ in range(25):
+        totals = tilt.measure(logits, 0.5)
+        tilt.step(tilt.rates(totals), totals, 0.5, constraint, reach=4.0)
+    totals = tilt.measure(logits, 0.5)
+    rates = tilt.rates(totals)
+    assert CRITERIA[criterion].value(rates) <= bound + 1e-6
+    dual = totals.normaliser / totals.weight + bound * CRITERIA[criterion].support(tilt.multipliers)
+    assert dual - tilt.value(totals) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_strength_is_reached_by_the_multipliers():
+    tilt, logits = make_tilt(2, blind=False)
+    constraint = Strength(CRITERIA["gap"], 0.05)
+    for _ in range(25):
+        totals = tilt.measure(logits, 1.0)
+        tilt.step(tilt.rates(totals), totals, 1.0, constraint, reach=4.0)
+    assert CRITERIA["gap"].support(tilt.multipliers) == pytest.approx(0.05, rel=2e-3)
+
+
+def test_propensity_recovers_a_logistic_model():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 2))
+    codes = rng.integers(3, size=(20_000, 1))
+    truth = expit(X[:, 0] - 0.5 * X[:, 0] * X[:, 1] + np.array([-1.0, 0.0, 1.0])[codes[:, 0]])
+    groups = (rng.random(20_000) < truth).astype(int)
+    rows = Rows(X, codes)
+    found = fit_propensity(rows, groups, 2, weight=None, rng=rng)(rows)
+    np.testing.assert_allclose(found.sum(axis=0), 1.0)
+    assert np.abs(found[1] - truth).mean() < 0.01
+    # A category that the fit never saw counts as a rare one instead of failing.
+    assert np.isfinite(
+        fit_propensity(rows, groups, 2, weight=None, rng=rng)(Rows(X, codes + 5))
+    ).all()
+
+
+def test_propensity_merges_rare_categories():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(1000, size=(5000, 1))
+    groups = rng.integers(2, size=5000)
+    propensity = fit_propensity(Rows(None, codes), groups, 2, weight=None, rng=rng)
+    assert propensity.coefficients.shape == (2, 65)
