@@ -34,10 +34,10 @@ from fairmix.totals import FloatArray, IntArray, Rows
 # How sharply the multipliers of a penalty follow the rates, in units of the strength: the value
 # at which fits of the paper's data sets neither stall nor lose clusters.
 SHARPNESS = 100.0
-# Starts of the dual solver are compared by a short fit of a sample: rows, starts per full fit,
-# and iterations (a blind map needs more before its starts differ).
+# Starts of the dual solver are compared by a short fit of a sample: rows, starts per full fit
+# (and as many once more), and iterations (a blind map needs more before its starts differ).
 SCREEN_ROWS = 8192
-SCREEN_STARTS = 8
+SCREEN_STARTS = 4
 SCREEN_ITERATIONS = {"aware": 12, "blind": 40}
 DUAL_ITERATIONS = 200
 # How far above the bound the gap of responsibilities may end, by rounding.
@@ -219,7 +219,7 @@ def _screen(
     short = replace(solver, max_iter=min(SCREEN_ITERATIONS[settings.assignment], solver.max_iter))
     tried = [
         short.climb(small, _start(settings, small, rng, runs=1))
-        for _ in range(SCREEN_STARTS * settings.n_init)
+        for _ in range(SCREEN_STARTS * (settings.n_init + 1))
     ]
     tried.sort(key=lambda solution: (-solution.objective, -solution.history[-1].objective))
     return [(solution.theta, solution.multipliers) for solution in tried[: settings.n_init]]

@@ -19,6 +19,9 @@ import numpy as np
 
 from fairmix.totals import Block, FloatArray, IntArray, Logits, Totals
 
+# exp of this is nothing beside one. Cold logits go far below it, where exp underflows slowly.
+NEGLIGIBLE = -80.0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forward:
@@ -70,10 +73,12 @@ def indicator(block: Block) -> FloatArray:
     return np.asarray(block.groups == np.arange(block.n_groups)[:, None], dtype=block.dtype)
 
 
-def _softmax_in_place(logits: FloatArray) -> FloatArray:
+def _softmax_in_place(logits: FloatArray, *, clip: bool) -> FloatArray:
     """Turn logits into responsibilities; return logsumexp over the clusters, (n,)."""
     top = logits.max(axis=0)
     logits -= top
+    if clip:
+        np.maximum(logits, NEGLIGIBLE, out=logits)
     np.exp(logits, out=logits)
     total = logits.sum(axis=0)
     logits *= 1 / total
@@ -123,7 +128,9 @@ def forward(
     psi = tilted(block, logits, offsets)
     if temperature != 1.0:
         psi /= psi.dtype.type(temperature)
-    normaliser = temperature * _weighted_sum(_softmax_in_place(psi), block.weight)
+    normaliser = temperature * _weighted_sum(
+        _softmax_in_place(psi, clip=temperature < 1.0), block.weight
+    )
     mass, model_mass = _masses(block, psi)
     return Forward(
         psi=psi,
@@ -149,10 +156,8 @@ def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArr
     if block.propensity is None:
         # a is the same for all rows of a group: one product per group, over its rows only.
         groups = [_spread(psi, block.weight, block.groups == g) for g in range(block.n_groups)]
-        spreads = np.stack(groups)
-        return np.asarray(
-            np.einsum("rg,sg,gkl->rksl", contrasts, contrasts, spreads, optimize=True)
-        )
+        pairs = contrasts[:, None] * contrasts[None]
+        return np.tensordot(pairs, np.stack(groups), axes=1).transpose(0, 2, 1, 3)
     a = contrasts.astype(block.dtype) @ block.propensity
     out = np.empty((len(a), len(psi), len(a), len(psi)))
     for r, first in enumerate(a):

@@ -38,8 +38,8 @@ READY = 2e-3
 CLOSE = 2e-3
 # EM ends when the objective changes by less than this share of `tol`, or after so many allowed
 # points in a row that are no better: tilt and components of a blind map may chase each other.
-FINISHED = 0.1
-PATIENCE = 10
+FINISHED = 0.3
+PATIENCE = 5
 # A Newton step may move a row's tilt by at most this many temperatures.
 REACH = 4.0
 POLISH_REACH = 2.0
@@ -47,6 +47,7 @@ POLISH_REACH = 2.0
 COOLING = ((0.5, 3e-3), (0.2, 3e-3), (0.1, 3e-3), (0.05, 5e-4))
 COOLING_STEPS = 8
 POLISH_STEPS = 40
+SEARCH_STEPS = 40
 LABEL_TEMPERATURE = COOLING[-1][0]
 # Passes that estimate the weights of the density when the map ignores them.
 WEIGHT_PASSES = 3
@@ -183,8 +184,10 @@ class Dual:
         half_a_row = 0.5 / float(tilt.table.group_sizes.min())
         best = now = self._look(tilt, logits)
         reach = POLISH_REACH
+        # Labels move by whole rows: a bound of zero is met within two of the smallest group.
+        enough = bound if bound > 0 or not self.labels else 4 * half_a_row
         for _ in range(POLISH_STEPS):
-            if not bounded or best.gap <= bound:
+            if not bounded or best.gap <= enough:
                 break
             target = max(0.0, target - max(0.5 * (best.gap - bound), half_a_row))
             tilt.multipliers = now.multipliers
@@ -194,9 +197,24 @@ class Dual:
             astray = now.gap > best.gap + 0.5 * (best.gap - bound)
             best = now if now.gap < best.gap else best
             now, reach = (best, reach / 2) if astray else (now, 1.5 * reach)
+        if bounded and best.gap > enough:
+            best = self._search(tilt, logits, best, enough)
         tilt.multipliers = best.multipliers
         filled = int((best.totals.hard_mass.sum(axis=0) > 0).sum())
         return tilt.value(best.totals), best.gap, filled
+
+    def _search(self, tilt: Tilt, logits: Logits, best: _View, enough: float) -> _View:
+        """Small random moves of the tilt: rows that jump together leave Newton steps just short."""
+        rng = np.random.default_rng(0)
+        for _ in range(SEARCH_STEPS):
+            noise = tilt.basis @ rng.normal(size=(tilt.basis.shape[1], len(logits.b)))
+            length = rng.uniform(0, self._final_temperature) / tilt.movement(noise)
+            tilt.multipliers = best.multipliers + length * noise
+            now = self._look(tilt, logits)
+            best = now if now.gap < best.gap else best
+            if best.gap <= enough:
+                break
+        return best
 
     def _look(self, tilt: Tilt, logits: Logits) -> _View:
         totals = tilt.measure(logits, self._final_temperature, alpha=0.0, hard=True)

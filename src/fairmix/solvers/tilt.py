@@ -68,8 +68,9 @@ class Tilt:
     def _curvature(self, totals: Totals, temperature: float) -> FloatArray:
         """Hessian of the dual in lambda, (M K, M K)."""
         inner = totals.curvature / (totals.weight * temperature)
-        outer = np.einsum("gr,rksl,hs->gkhl", self.basis, inner, self.basis, optimize=True)
-        return np.asarray(outer).reshape(self.multipliers.size, self.multipliers.size)
+        half = np.tensordot(self.basis, inner, axes=1)
+        outer = np.tensordot(half, self.basis, axes=(2, 1)).transpose(0, 1, 3, 2)
+        return outer.reshape(self.multipliers.size, self.multipliers.size)
 
     def residual(
         self, rates: FloatArray, totals: Totals, temperature: float, constraint: Constraint
@@ -91,10 +92,10 @@ class Tilt:
         curvature = self._curvature(totals, temperature)
         new = constraint.multipliers(self.multipliers, rates, curvature)
         step = new - self.multipliers
-        length = min(1.0, reach * temperature / self._movement(step))
+        length = min(1.0, reach * temperature / self.movement(step))
         self.multipliers = self.multipliers + length * step
 
-    def _movement(self, step: FloatArray) -> float:
+    def movement(self, step: FloatArray) -> float:
         """By how much a change of multipliers moves the logits of a row.
 
         Aware: the largest offset. Blind: three standard deviations over the rows, because a
