@@ -59,7 +59,7 @@ class Model:
         table = ArrayTable(
             rows,
             self.mixture.family.encode,
-            groups=groups,
+            groups=None if self.offsets is None else groups,
             n_groups=1 if self.offsets is None else len(self.offsets),
             propensity=self.propensity,
             n_jobs=n_jobs,

@@ -17,7 +17,7 @@ W      (K, P)          weights of each component
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -87,6 +87,9 @@ class Block:
         Row weights; None means one for every row.
     propensity : (M, n) array or None
         Probability of each group given x: what a blind map may know of the group.
+    design : (n, D + 1 + M) or (n, D + 1 + 2 M) array
+        Side by side the dense features, a one, the indicator of each group and, if there is one,
+        the propensity: one product with it gives all that is linear. ``features.dense`` is a view.
     """
 
     features: Features
@@ -95,6 +98,23 @@ class Block:
     dtype: np.dtype[Any]
     weight: FloatArray | None = None
     propensity: FloatArray | None = None
+    design: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        dense, codes = self.features
+        n_dense = 0 if dense is None else dense.shape[1]
+        blind = self.propensity is not None
+        width = n_dense + 1 + self.n_groups * (1 + blind)
+        design = np.zeros((self.n_rows, width), dtype=self.dtype)
+        if dense is not None:
+            design[:, :n_dense] = dense
+        design[:, n_dense] = 1
+        design[np.arange(self.n_rows), n_dense + 1 + self.groups] = 1
+        if self.propensity is not None:
+            design[:, n_dense + 1 + self.n_groups :] = self.propensity.T
+        kept = None if dense is None else design[:, :n_dense]
+        object.__setattr__(self, "features", Features(kept, codes))
+        object.__setattr__(self, "design", design)
 
     @property
     def n_rows(self) -> int:

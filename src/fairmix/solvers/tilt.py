@@ -41,7 +41,7 @@ class Tilt:
     def measure(
         self, logits: Logits, temperature: float, *, alpha: float = 1.0, hard: bool = False
     ) -> Totals:
-        """One pass with the tilt, its masses and curvature."""
+        """One pass with the tilt, its masses and curvature; labels exact, the rest rounded."""
         return self.table.softmax_pass(
             logits,
             offsets=self.offsets,
@@ -50,6 +50,7 @@ class Tilt:
             likelihood=False,
             hard=hard,
             contrasts=self.contrasts,
+            rough=True,
         )
 
     def rates(self, totals: Totals) -> FloatArray:

@@ -38,6 +38,7 @@ class Table(Protocol):
         likelihood: bool = True,
         hard: bool = False,
         contrasts: FloatArray | None = None,
+        rough: bool = False,
     ) -> Totals:
         """One sweep over all rows; see ``fairmix.kernels.softmax`` for what it sums."""
 

@@ -125,10 +125,11 @@ class ArrayTable:
         likelihood: bool = True,
         hard: bool = False,
         contrasts: FloatArray | None = None,
+        rough: bool = False,
     ) -> Totals:
         """One sweep over all rows."""
         # The objects themselves are kept, so equal identity means equal contents.
-        key = (logits, offsets, temperature, likelihood, hard, contrasts)
+        key = (logits, offsets, temperature, likelihood, hard, contrasts, rough)
         known = self._last[1] if self._last is not None and _same(self._last[0], key) else None
         keep = logits.b.size * self.n_rows * self.dtype.itemsize <= KEPT_RESPONSIBILITIES_BYTES
 
@@ -144,6 +145,7 @@ class ArrayTable:
                     likelihood=likelihood,
                     hard=hard,
                     contrasts=contrasts,
+                    rough=rough,
                 )
             if alpha or pull is not None:
                 sums = backward(block, ahead.psi, logits.W.shape[1], alpha, pull, temperature)
