@@ -1,0 +1,245 @@
+"""What the baselines share: input, plain clustering without groups, publishing."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from fairmix.baselines._centers import Objective, costs, kmedian
+from fairmix.criteria import CRITERIA, smallest_ratio
+from fairmix.groups import Groups, encode_groups
+from fairmix.totals import FloatArray, IntArray
+
+
+class Iteration(NamedTuple):
+    """One row of ``history_``."""
+
+    objective: float
+    gap: float
+    balance: float
+    seconds: float
+
+
+HISTORY_DTYPE = [(name, np.float64) for name in Iteration._fields]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Rows with weight, centred, and their groups."""
+
+    X: FloatArray
+    codes: IntArray
+    n_groups: int
+    weight: FloatArray | None
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weight of each row, 1 without weights."""
+        return np.ones(len(self.X)) if self.weight is None else self.weight
+
+    @property
+    def shares(self) -> FloatArray:
+        """Share of each group in all."""
+        mass = np.bincount(self.codes, weights=self.weights, minlength=self.n_groups)
+        return np.asarray(mass / mass.sum())
+
+    def mass(self, labels: IntArray, n_clusters: int) -> FloatArray:
+        """Mass of each group in each cluster, (M, K)."""
+        cells = self.codes * n_clusters + labels
+        mass = np.bincount(cells, weights=self.weights, minlength=self.n_groups * n_clusters)
+        return mass.astype(np.float64).reshape(self.n_groups, n_clusters)
+
+
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """What a method found."""
+
+    labels: IntArray
+    centers: FloatArray
+    history: list[Iteration]
+    n_iter: int
+
+
+class FairClusterer(ClusterMixin, BaseEstimator):
+    """Reads input, clusters plainly when there are no groups, publishes what was found."""
+
+    __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
+
+    n_clusters: int
+    n_init: int
+    tol: float
+    random_state: Any
+    verbose: int
+    objective: str = "kmeans"
+
+    @abstractmethod
+    def _fit_groups(self, problem: Problem) -> Clustering:
+        """Cluster rows of two groups or more."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Cluster the rows.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Finite numbers.
+        y : ignored
+            For scikit-learn's conventions.
+        sensitive_features : array-like or table, default=None
+            Group of each row; several columns form their intersections. None, or one group
+            only, is plain k-means (or k-median).
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of at least 0. A weight of 2 counts as two equal rows. A row of weight 0 gets
+            the label of the nearest centre.
+
+        Returns
+        -------
+        self
+            The fitted clusterer.
+        """
+        self._validate_params()
+        X = validate_data(self, X, dtype=(np.float64, np.float32), order="C")
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        groups = None
+        if sensitive_features is not None:
+            groups = encode_groups(sensitive_features, n_rows=len(X))
+        if len(X) < self.n_clusters:
+            raise ValueError(
+                f"n_clusters={self.n_clusters} clusters need at least as many rows, X has "
+                f"n_samples={len(X)}. Lower n_clusters or give more rows."
+            )
+        with threadpool_limits(1):
+            self._fit_rows(X, groups, weight)
+        return self
+
+    def _fit_rows(self, X: FloatArray, groups: Groups | None, weight: FloatArray | None) -> None:
+        counted = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
+        kept = None if groups is None else groups.take(counted)
+        self.groups_ = np.array(() if kept is None else kept.names, dtype=str)
+        codes = np.zeros(len(counted), dtype=np.intp) if kept is None else kept.codes
+        rows = X[counted].astype(np.float64)
+        mean = rows.mean(axis=0)
+        problem = Problem(
+            rows - mean,
+            codes,
+            max(len(self.groups_), 1),
+            None if weight is None else weight[counted],
+        )
+        if problem.n_groups > 1:
+            found = self._fit_groups(problem)
+        else:
+            found = self._plain(problem, self.random_state)
+        labels = found.labels
+        if len(counted) < len(X):
+            labels = costs(X.astype(np.float64) - mean, found.centers, "kmeans").argmin(axis=1)
+            labels[counted] = found.labels
+        self.labels_ = labels.astype(np.intp, copy=False)
+        self._mean, self._centers = mean, found.centers
+        self.cluster_centers_ = found.centers + mean
+        self.n_iter_ = found.n_iter
+        self.history_ = np.array([tuple(row) for row in found.history], dtype=HISTORY_DTYPE)
+        self.gap_, self.balance_ = fairness(problem.mass(found.labels, self.n_clusters))
+        filled = len(np.unique(found.labels))
+        if filled < self.n_clusters:
+            warn(
+                f"Only {filled} of n_clusters={self.n_clusters} clusters have members. Lower "
+                "n_clusters, or give more distinct rows."
+            )
+
+    def _kmeans(self, X: FloatArray, weight: FloatArray | None, seed: Any) -> KMeans:
+        model = KMeans(self.n_clusters, n_init=self.n_init, random_state=seed)
+        with warnings.catch_warnings():
+            # Fewer distinct rows than clusters: fit says at the end how many clusters are left.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return model.fit(X, sample_weight=weight)
+
+    def _plain_clusters(
+        self, X: FloatArray, weight: FloatArray | None, seed: Any
+    ) -> tuple[IntArray, FloatArray, int]:
+        """Labels, centres and iterations of k-means, or of k-median started from it."""
+        model = self._kmeans(X, weight, seed)
+        if self.objective == "kmeans":
+            return model.labels_, model.cluster_centers_, model.n_iter_
+        weights = np.ones(len(X)) if weight is None else weight
+        return kmedian(X, weights, model.cluster_centers_, self.tol)
+
+    def _plain(self, problem: Problem, seed: Any) -> Clustering:
+        """Plain clustering, from the given random state."""
+        started = time.perf_counter()
+        labels, centers, n_iter = self._plain_clusters(problem.X, problem.weight, seed)
+        each = costs(problem.X, centers, cast(Objective, self.objective))
+        total = float(problem.weights @ each[np.arange(len(labels)), labels])
+        gap, balance = fairness(problem.mass(labels, self.n_clusters))
+        row = Iteration(total, gap, balance, time.perf_counter() - started)
+        return Clustering(labels, centers, [row], n_iter)
+
+    def _read_new(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=(np.float64, np.float32), order="C", reset=False)
+        return np.asarray(X.astype(np.float64) - self._mean)
+
+    def _new_costs(self, X: FloatArray) -> FloatArray:
+        return costs(X, self._centers, cast(Objective, self.objective))
+
+
+class MatchedClusterer(FairClusterer):
+    """A clusterer whose fair labels come from a matching of the training rows."""
+
+    def predict(self, X: Any) -> IntArray:
+        """Nearest centre of each row, for a fit without groups only.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+
+        Raises
+        ------
+        NotImplementedError
+            After a fit with groups, where the method gives new rows no label.
+        """
+        rows = self._read_new(X)
+        if len(self.groups_) > 1:
+            raise NotImplementedError(
+                f"{type(self).__name__} has no labels for new rows: labels_ follow from the "
+                "matching of the training rows, and the nearest centre would not be fair. Use "
+                "labels_, or fairmix.FairMixture, which assigns new rows."
+            )
+        return np.asarray(self._new_costs(rows).argmin(axis=1))
+
+
+def fairness(mass: FloatArray) -> tuple[float, float]:
+    """Gap and balance of masses (M, K)."""
+    rates = mass / mass.sum(axis=1, keepdims=True)
+    return CRITERIA["gap"].value(rates), smallest_ratio(mass)
+
+
+def warn(message: str) -> None:
+    """Say that a fit did not reach what it was asked for."""
+    warnings.warn(message, ConvergenceWarning, stacklevel=2)
