@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 import sklearn
 
-BENCHMARKS = ("em", "dual")
+BENCHMARKS = ("em", "dual", "census", "baselines")
 
 
 def main() -> None:

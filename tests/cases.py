@@ -22,7 +22,7 @@ from fairmix.kernels import backward, forward
 from fairmix.mixture import Mixture
 from fairmix.objective import Objective, Scaled
 from fairmix.solvers import EM, GradientDescent, Solver
-from fairmix.tables import ArrayTable, Table
+from fairmix.tables import MemoryStore, Table
 from fairmix.totals import Block, FloatArray, IntArray, Logits, Rows, Totals
 
 # All different, so that no array has the right shape by chance; three columns are the fewest for
@@ -191,9 +191,14 @@ SOLVERS: dict[str, Callable[..., Solver]] = {
 
 
 # ---------------------------------------------------------------------------------- tables
+def memory_table(rows: Rows, encode: Any, *, propensity: Any = None, **columns: Any) -> Table:
+    """Rows in memory as a table."""
+    return Table(MemoryStore(rows, **columns), encode, propensity=propensity)
+
+
 TABLES: dict[str, Callable[..., Table]] = {
-    "array": ArrayTable,
-    "array-2-threads": partial(ArrayTable, n_jobs=2),
+    "memory": memory_table,
+    "memory-2-threads": partial(memory_table, n_jobs=2),
 }
 
 
@@ -308,7 +313,7 @@ class Problem(NamedTuple):
     weight: FloatArray
     theta: FloatArray
 
-    def table(self, make: Callable[..., Table] = ArrayTable) -> Table:
+    def table(self, make: Callable[..., Table] = memory_table) -> Table:
         """A weighted table."""
         return make(
             self.rows,

@@ -11,6 +11,7 @@ from cases import (
     central_differences,
     each,
     each_criterion,
+    memory_table,
     problem,
 )
 from fairmix.datasets import make_grouped_blobs
@@ -20,7 +21,6 @@ from fairmix.mixture import Mixture
 from fairmix.objective import Bounded, Objective
 from fairmix.solvers import EM, GradientDescent, Status
 from fairmix.solvers.constrained import Constrained, Repair
-from fairmix.tables import ArrayTable
 from fairmix.totals import Rows
 
 GAP = CRITERIA["gap"].criterion
@@ -38,9 +38,9 @@ def toy(n_groups, n_rows=1000):
         n_rows, 2 * n_groups, n_groups=n_groups, separation=3, imbalance=0.5, random_state=1
     )
     family = Gaussian(3, X.mean(axis=0), "tied-spherical")
-    table = ArrayTable(Rows(X, None), family.encode, groups=groups, n_groups=n_groups)
+    table = memory_table(Rows(X, None), family.encode, groups=groups, n_groups=n_groups)
     mixture = Mixture(family)
-    theta = start(mixture, table.rows, how="kmeans", rng=np.random.default_rng(0))
+    theta = start(mixture, table.store.rows, how="kmeans", rng=np.random.default_rng(0))
     return Objective(mixture, table), theta
 
 
@@ -112,7 +112,7 @@ def test_unreachable_bound_is_admitted():
     codes = np.repeat([[0], [1]], [60, 40], axis=0)
     groups = np.concatenate([np.arange(60) % 2, np.arange(40) % 4 == 0]).astype(np.intp)
     family = FAMILIES["categorical"].make(None, 0.0).__class__(2, (2,))
-    table = ArrayTable(Rows(None, codes), family.encode, groups=groups, n_groups=2)
+    table = memory_table(Rows(None, codes), family.encode, groups=groups, n_groups=2)
     mixture = Mixture(family)
     theta = mixture.pack(
         {"weights": np.full(2, 0.5), "probabilities": np.array([[0.9, 0.1], [0.1, 0.9]])}

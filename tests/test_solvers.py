@@ -18,6 +18,7 @@ from cases import (
     each_family,
     each_solver,
     each_table,
+    memory_table,
     problem,
 )
 from fairmix.datasets import make_grouped_blobs
@@ -26,7 +27,7 @@ from fairmix.kernels import hard_labels
 from fairmix.mixture import Mixture
 from fairmix.objective import Objective, Scaled
 from fairmix.solvers import EM, Iteration, Status
-from fairmix.tables import BLOCK_ROWS, ArrayTable
+from fairmix.tables import BLOCK_ROWS
 from fairmix.totals import Rows
 
 # Two clusters for four or six blobs: some of the ways to join blobs are fair, so a fair fit need
@@ -50,7 +51,7 @@ def fit(solver, X, groups, means, *, criterion=None, weight=None, covariance_typ
     """Solution, its point, and the mixture. The penalty is as sharp as in the estimator."""
     family = Gaussian(len(means), X.mean(axis=0), covariance_type)
     mixture, n_groups = Mixture(family), groups.max() + 1
-    table = ArrayTable(
+    table = memory_table(
         Rows(X, None), family.encode, groups=groups, n_groups=n_groups, weight=weight
     )
     penalty = None
@@ -123,7 +124,7 @@ def test_plain_em_equals_scikit_learn(covariance_type):
             "covariances": 2 * family.unit_covariances(),
         }
     )
-    table = ArrayTable(Rows(X, None), family.encode)
+    table = memory_table(Rows(X, None), family.encode)
     solver = EM(CRITERIA["gap"].criterion, max_iter=5000, tol=1e-11)
     solution = solver.solve(Objective(mixture, table), theta)
     peer = GaussianMixture(
@@ -250,7 +251,7 @@ def test_an_offset_of_1e8_changes_no_label(covariance_type):
             means + offset,
             covariance_type=covariance_type,
         )
-        table = ArrayTable(Rows(moved, None), mixture.family.encode)
+        table = memory_table(Rows(moved, None), mixture.family.encode)
         logits = mixture.logits(solution.theta)
         labels.append(np.concatenate(list(table.each(partial(hard_labels, logits=logits)))))
     np.testing.assert_array_equal(labels[0], labels[1])

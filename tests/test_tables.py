@@ -13,11 +13,12 @@ from cases import (
     block_totals,
     each,
     each_table,
+    memory_table,
     problem,
 )
 from fairmix.families import Gaussian
 from fairmix.kernels import hard_labels
-from fairmix.tables import BLOCK_ROWS, ArrayTable
+from fairmix.tables import BLOCK_ROWS
 from fairmix.totals import Block, Features, Logits, Rows, add_up
 
 N_ROWS = 3 * BLOCK_ROWS + 100
@@ -98,7 +99,7 @@ def test_one_and_two_threads_give_the_same_bits(dtype):
     rows = Rows(np.asarray(toy.rows.numeric, dtype=dtype), toy.rows.codes)
     logits = toy.mixture.logits(toy.theta)
     totals = [
-        ArrayTable(rows, toy.mixture.family.encode, **columns(toy), n_jobs=n_jobs).softmax_pass(
+        memory_table(rows, toy.mixture.family.encode, **columns(toy), n_jobs=n_jobs).softmax_pass(
             logits, **settings(PASSES["all"])
         )
         for n_jobs in (1, 2)
@@ -220,16 +221,16 @@ def test_sample_keeps_rows_groups_and_weights_together(make_table):
             ]
         )
 
-    sample = table.sample(50, np.random.default_rng(8))
+    sample = table.sample(200, np.random.default_rng(8))
     found = rows_of(sample)
-    assert sample.n_rows == len(found) == 50
-    assert len(np.unique(found[:, 2])) == 50
+    assert sample.n_rows == len(found) == 200
+    assert len(np.unique(found[:, 2])) == 200
     np.testing.assert_array_equal(found[:, 0], found[:, 3])
     np.testing.assert_array_equal(found[:, 1], found[:, 4])
     np.testing.assert_array_equal(
         sample.group_sizes, np.bincount(found[:, 3].astype(int), found[:, 4], M)
     )
-    np.testing.assert_array_equal(rows_of(table.sample(50, np.random.default_rng(8))), found)
-    assert not np.array_equal(rows_of(table.sample(50, np.random.default_rng(9))), found)
+    np.testing.assert_array_equal(rows_of(table.sample(200, np.random.default_rng(8))), found)
+    assert not np.array_equal(rows_of(table.sample(200, np.random.default_rng(9))), found)
     everything = table.sample(2 * n_rows, np.random.default_rng(8))
     np.testing.assert_array_equal(rows_of(everything), rows_of(table))

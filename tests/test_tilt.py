@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from cases import memory_table
 from fairmix.criteria import CRITERIA
 from fairmix.families import Gaussian
 from fairmix.mixture import Mixture
 from fairmix.propensity import fit_propensity
 from fairmix.solvers.quadratic import Bound, Strength, newton_multipliers
 from fairmix.solvers.tilt import Tilt
-from fairmix.tables import ArrayTable
 from fairmix.totals import Rows
 
 K = 4
@@ -34,8 +34,8 @@ def make_tilt(n_groups, blind, weighted=False, seed=0):
     weight = rng.integers(1, 4, size=600).astype(float) if weighted else None
     propensity = None
     if blind:
-        propensity = fit_propensity(rows, groups, n_groups, weight=weight, rng=rng)
-    table = ArrayTable(
+        propensity = fit_propensity(rows, groups, n_groups, weight=weight)
+    table = memory_table(
         rows,
         mixture.family.encode,
         groups=groups,
@@ -87,7 +87,7 @@ def test_hard_mass_counts_the_labels():
     totals = tilt.measure(logits, 0.3, hard=True)
     psi = np.concatenate([f.psi.T for f in tilt.table._last[1]])
     expected = np.zeros((3, K))
-    np.add.at(expected, (tilt.table.groups, psi.argmax(axis=1)), tilt.table.weight)
+    np.add.at(expected, (tilt.table.store.groups, psi.argmax(axis=1)), tilt.table.store.weight)
     np.testing.assert_allclose(totals.hard_mass, expected)
 
 
@@ -156,18 +156,16 @@ def test_propensity_recovers_a_logistic_model():
     truth = expit(X[:, 0] - 0.5 * X[:, 0] * X[:, 1] + np.array([-1.0, 0.0, 1.0])[codes[:, 0]])
     groups = (rng.random(20_000) < truth).astype(int)
     rows = Rows(X, codes)
-    found = fit_propensity(rows, groups, 2, weight=None, rng=rng)(rows)
+    found = fit_propensity(rows, groups, 2, weight=None)(rows)
     np.testing.assert_allclose(found.sum(axis=0), 1.0)
     assert np.abs(found[1] - truth).mean() < 0.01
     # A category that the fit never saw counts as a rare one instead of failing.
-    assert np.isfinite(
-        fit_propensity(rows, groups, 2, weight=None, rng=rng)(Rows(X, codes + 5))
-    ).all()
+    assert np.isfinite(fit_propensity(rows, groups, 2, weight=None)(Rows(X, codes + 5))).all()
 
 
 def test_propensity_merges_rare_categories():
     rng = np.random.default_rng(0)
     codes = rng.integers(1000, size=(5000, 1))
     groups = rng.integers(2, size=5000)
-    propensity = fit_propensity(Rows(None, codes), groups, 2, weight=None, rng=rng)
+    propensity = fit_propensity(Rows(None, codes), groups, 2, weight=None)
     assert propensity.coefficients.shape == (2, 65)

@@ -28,18 +28,22 @@ from fairmix.solvers import (
     Status,
     Strength,
 )
-from fairmix.tables import ArrayTable
-from fairmix.totals import FloatArray, IntArray, Rows
+from fairmix.tables import Batches, Store, Table
+from fairmix.totals import FloatArray, IntArray
 
 # How sharply the multipliers of a penalty follow the rates, in units of the strength: the value
 # at which fits of the paper's data sets neither stall nor lose clusters.
 SHARPNESS = 100.0
 # Starts of the dual solver are compared by a short fit of a sample: rows, starts per full fit
 # (and as many once more), and iterations (a blind map needs more before its starts differ).
-SCREEN_ROWS = 8192
+SCREEN_ROWS = 16_384
 SCREEN_STARTS = 4
 SCREEN_ITERATIONS = {"aware": 12, "blind": 40}
 DUAL_ITERATIONS = 200
+# Rows that starts and the propensity see, and those of a fairness sample of no given size: at most.
+START_ROWS = 100_000
+PROPENSITY_ROWS = 50_000
+FAIRNESS_ROWS = 50_000
 # How far above the bound the gap of responsibilities may end, by rounding.
 SOFT_TOLERANCE = 1e-5
 
@@ -63,12 +67,21 @@ class Settings:
     n_init: int
     init_params: Start | None
     reg_covar: float
+    batch_size: float | None
+    fairness_sample_size: float | None
+    fairness_sample_replace: bool
+    subsample: float | None
     verbose: int
 
     @property
     def measure(self) -> Criterion:
         """The criterion itself."""
         return CRITERIA[self.criterion]
+
+    @property
+    def on_labels(self) -> bool:
+        """Whether the bound is on hard labels."""
+        return self.gap_of == "labels"
 
     @property
     def start(self) -> Start:
@@ -78,75 +91,103 @@ class Settings:
         return "kmeans" if self.solver == "dual" else "paper"
 
 
-def make_family(
-    settings: Settings, columns: Columns, rows: Rows, weight: FloatArray | None
-) -> Family:
+def make_family(settings: Settings, columns: Columns, store: Store) -> Family:
     """The family that the kinds of columns call for."""
     levels = tuple(len(names) for names in columns.levels)
     categorical = Categorical(settings.n_components, levels)
-    if rows.numeric is None:
+    if not columns.numeric:
         return categorical
     gaussian = Gaussian(
         settings.n_components,
-        np.average(rows.numeric.astype(np.float64), axis=0, weights=weight),
+        store.summary.moments.mean,
         settings.covariance_type,
         settings.reg_covar,
     )
     return Product(gaussian, categorical) if levels else gaussian
 
 
-def make_propensity(
-    settings: Settings,
-    rows: Rows,
-    groups: IntArray,
-    n_groups: int,
-    weight: FloatArray | None,
-    seed: int,
-) -> Propensity | None:
+def make_propensity(settings: Settings, store: Store, seed: int) -> Propensity | None:
     """P(group | x), for a blind map of the dual solver, which the bounded ones start from."""
-    fair = settings.fairness_strength != 0 and n_groups > 1
+    fair = settings.fairness_strength != 0 and store.n_groups > 1
     dual = settings.solver == "dual" or settings.fairness_strength == "auto"
     if not fair or not dual or settings.assignment == "aware":
         return None
-    rng = np.random.default_rng(seed)
-    return fit_propensity(rows, groups, n_groups, weight=weight, rng=rng)
+    sample = store.sample(PROPENSITY_ROWS, np.random.default_rng(seed))
+    return fit_propensity(sample.rows, sample.groups, store.n_groups, weight=sample.weight)
 
 
 def solve(
     settings: Settings,
     mixture: Mixture,
-    table: ArrayTable,
+    table: Table,
     seed: int,
     warm: FloatArray | None = None,
 ) -> Solution:
     """The best solution of ``n_init`` starts, or the one from a warm start."""
     rng = np.random.default_rng(seed)
     fair = settings.fairness_strength != 0 and table.n_groups > 1
-    plain = Objective(mixture, table)
+    learn = _learner(settings, mixture, table, rng)
     if fair and settings.solver == "dual":
-        return _solve_dual(settings, plain, rng, warm)
-    climber = _climber(settings)
+        return _solve_dual(settings, learn, table, rng, warm)
+    climber = make_climber(settings, learn.n_batches)
     if not fair:
-        return _solve_starts(settings, climber, plain, rng, warm)
+        return _solve_starts(settings, climber, learn, rng, warm)
     if settings.fairness_strength == "auto":
-        labels = settings.gap_of == "labels"
-        # Labels move by whole rows, so less than this cannot be asked of them.
-        bound = max(settings.max_gap, 0.5 * resolution(table.group_sizes) if labels else 0.0)
-        bounded = Constrained(climber, settings.measure, bound, labels)
-        return _solve_starts(settings, bounded, plain, rng, warm)
+        bounded = Constrained(
+            climber, settings.measure, _target(settings, learn, table), settings.on_labels
+        )
+        return _solve_starts(settings, bounded, learn, rng, warm)
     strength = float(settings.fairness_strength)
     zeros = np.zeros((table.n_groups, mixture.n_components))
     penalty = Scaled(settings.measure, strength, SHARPNESS * strength, zeros)
-    return _solve_starts(settings, climber, replace(plain, penalty=penalty), rng, warm)
+    return _solve_starts(settings, climber, replace(learn, penalty=penalty), rng, warm)
 
 
-def _climber(settings: Settings) -> EM | GradientDescent:
+def _learner(
+    settings: Settings, mixture: Mixture, table: Table, rng: np.random.Generator
+) -> Objective:
+    """What is climbed: all rows, a sample of them, or mini-batches beside a fairness sample."""
+    n_rows = table.n_rows
+    if settings.subsample is not None:
+        return Objective(mixture, table.sample(_count(settings.subsample, n_rows), rng))
+    if settings.batch_size is None and settings.fairness_sample_size is None:
+        return Objective(mixture, table)
+    batch = None if settings.batch_size is None else _count(settings.batch_size, n_rows)
+    wanted = settings.fairness_sample_size
+    wanted = max(batch or 0, FAIRNESS_ROWS) if wanted is None else _count(wanted, n_rows)
+    sample = table.sample(wanted, rng, replace=settings.fairness_sample_replace)
+    if batch is None:
+        return Objective(mixture, table, fair_table=sample)
+    return Objective(mixture, Batches(table, batch, rng), fair_table=sample)
+
+
+def _count(size: float, n_rows: int) -> int:
+    """Rows that a number of rows or a share of all means."""
+    return max(1, round(size * n_rows)) if isinstance(size, float) else min(int(size), n_rows)
+
+
+def _target(settings: Settings, learn: Objective, table: Table) -> float:
+    """The bound that the paper's solvers aim at.
+
+    Labels move by whole rows, so less than that cannot be asked of them. A map that meets the bound
+    on a sample misses it on all rows by the sampling error, which is taken off beforehand.
+    """
+    bound = settings.max_gap
+    if learn.fair.n_rows < table.n_rows:
+        sizes = table.group_sizes / table.group_sizes.sum() * learn.fair.n_rows
+        rate = 1 / settings.n_components
+        bound -= float(np.sqrt(rate * (1 - rate) * (1 / sizes).sum()))
+    return max(bound, 0.5 * resolution(learn.fair.group_sizes) if settings.on_labels else 0.0)
+
+
+def make_climber(settings: Settings, n_batches: int) -> EM | GradientDescent:
     """The paper's solver, or EM for a plain mixture, with its own defaults where none are set."""
     given = {"max_iter": settings.max_iter, "learning_rate": settings.learning_rate}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if settings.solver == "gd":
         # One of EM's iterations is ten steps of ten times the length.
         return GradientDescent(settings.measure, tol=settings.tol / 100, **chosen)
+    chosen.setdefault("max_iter", EM.max_iter * n_batches)
     return EM(settings.measure, tol=settings.tol, inner_iter=settings.inner_iter, **chosen)
 
 
@@ -162,7 +203,7 @@ def _solve_starts(
     for _ in range(1 if warm is not None else settings.n_init):
         theta = _start(settings, objective, rng) if warm is None else warm
         with _shown(settings, solver.max_iter) as callback:
-            solutions.append(solver.solve(objective, theta, callback=callback))
+            solutions.append(solver.solve(objective.fresh(), theta, callback=callback))
     return max(
         solutions, key=lambda s: (s.status is not Status.BOUND_MISSED, s.filled, s.objective)
     )
@@ -171,51 +212,65 @@ def _solve_starts(
 def _start(
     settings: Settings, objective: Objective, rng: np.random.Generator, **how: int
 ) -> FloatArray:
-    table = objective.table
-    assert isinstance(table, ArrayTable)
+    """A start, from the rows that are in memory."""
+    table = objective.fair if isinstance(objective.table, Batches) else objective.table
+    assert isinstance(table, Table)
+    store = table.store.sample(START_ROWS, rng)
     return start(
-        objective.mixture, table.rows, how=settings.start, rng=rng, weight=table.weight, **how
+        objective.mixture, store.rows, how=settings.start, rng=rng, weight=store.weight, **how
     )
 
 
 def _solve_dual(
-    settings: Settings, objective: Objective, rng: np.random.Generator, warm: FloatArray | None
+    settings: Settings,
+    learn: Objective,
+    table: Table,
+    rng: np.random.Generator,
+    warm: FloatArray | None,
 ) -> Solution:
-    """Short fits of a sample find the starts; the best of them are fitted on all rows."""
-    labels, blind = settings.gap_of == "labels", settings.assignment == "blind"
+    """Short fits of a sample find the starts; the best of them are fitted.
+
+    Only the tilt is then solved for on all rows.
+    """
     bounded = settings.fairness_strength == "auto"
-    solver = Dual(
-        settings.measure,
-        Bound(settings.measure, settings.max_gap)
-        if bounded
-        else Strength(settings.measure, float(settings.fairness_strength)),
-        labels=labels,
-        temperature=0.3 if labels else 1.0,
-        equal_weights=labels or blind,
-        max_iter=settings.max_iter or DUAL_ITERATIONS,
-        tol=settings.tol,
-    )
-    starts = [(warm, None)] if warm is not None else _screen(settings, solver, objective, rng)
-    solutions = []
+    solver = make_dual(settings, learn.n_batches)
+    starts = [(warm, None)] if warm is not None else _screen(settings, solver, learn, rng)
+    climbed = []
     for theta, multipliers in starts:
         with _shown(settings, solver.max_iter) as callback:
-            solutions.append(
-                solver.solve(objective, theta, callback=callback, multipliers=multipliers)
+            climbed.append(
+                solver.climb(learn.fresh(), theta, callback=callback, multipliers=multipliers)
             )
     allowed = np.inf
     if bounded:
-        allowed = allowed_gap(settings.max_gap, settings.gap_of, objective.table.group_sizes)
-    return max(solutions, key=lambda s: (s.gap <= allowed, s.filled, s.objective))
+        allowed = allowed_gap(settings.max_gap, settings.gap_of, table.group_sizes)
+    done = [solver.finish(learn, rough, table) for rough in climbed]
+    return max(done, key=lambda s: (s.gap <= allowed, s.filled, s.objective))
+
+
+def make_dual(settings: Settings, n_batches: int) -> Dual:
+    """Our solver."""
+    blind = settings.assignment == "blind"
+    return Dual(
+        settings.measure,
+        Bound(settings.measure, settings.max_gap)
+        if settings.fairness_strength == "auto"
+        else Strength(settings.measure, float(settings.fairness_strength)),
+        labels=settings.on_labels,
+        temperature=0.3 if settings.on_labels else 1.0,
+        equal_weights=settings.on_labels or blind,
+        max_iter=settings.max_iter or DUAL_ITERATIONS * n_batches,
+        tol=settings.tol,
+    )
 
 
 def _screen(
     settings: Settings, solver: Dual, objective: Objective, rng: np.random.Generator
 ) -> list[tuple[FloatArray, FloatArray | None]]:
     """Starts and their multipliers, the most promising first."""
-    sample = objective.table.sample(SCREEN_ROWS, rng)
-    if not sample.group_sizes.all():
-        sample = objective.table
-    small = replace(objective, table=sample)
+    table = objective.fair
+    assert isinstance(table, Table)
+    small = Objective(objective.mixture, table.sample(SCREEN_ROWS, rng))
     short = replace(solver, max_iter=min(SCREEN_ITERATIONS[settings.assignment], solver.max_iter))
     tried = [
         short.climb(small, _start(settings, small, rng, runs=1))

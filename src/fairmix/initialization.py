@@ -16,8 +16,7 @@ from fairmix.totals import FloatArray, IntArray, Logits, Rows
 
 Start = Literal["paper", "kmeans", "random"]
 
-# k-means sees at most this many rows, and keeps the best of this many runs.
-SAMPLE_ROWS = 100_000
+# k-means keeps the best of this many runs.
 KMEANS_RUNS = 10
 
 
@@ -37,7 +36,7 @@ def start(
     mixture : Mixture
         Whose theta it is.
     rows : Rows
-        Training rows.
+        Training rows, or a sample of them.
     how : {"paper", "kmeans", "random"}
         ``"paper"``: equal weights, k-means centres, unit variances, category probabilities from
         the softmax of uniform numbers. ``"kmeans"``: the maximum-likelihood parameters of the
@@ -50,15 +49,12 @@ def start(
     runs : int
         k-means runs of which the best counts.
     """
-    sample, sample_weight = _sample(rows, weight, rng)
     if how == "paper":
-        return _paper_start(mixture, sample, sample_weight, rng)
-    points = _points(mixture.family, sample)
+        return _paper_start(mixture, rows, weight, rng)
+    points = _points(mixture.family, rows)
     runs = runs if how == "kmeans" else 1
-    labels = _kmeans(
-        points, mixture.n_components, rng, sample_weight, runs, how == "random"
-    ).labels_
-    return mixture.maximize(_label_sums(mixture.family, sample, labels, sample_weight))
+    labels = _kmeans(points, mixture.n_components, rng, weight, runs, how == "random").labels_
+    return mixture.maximize(_label_sums(mixture.family, rows, labels, weight))
 
 
 def kmeans_labels(X: FloatArray, n_clusters: int, seed: int) -> IntArray:
@@ -66,15 +62,6 @@ def kmeans_labels(X: FloatArray, n_clusters: int, seed: int) -> IntArray:
     return np.asarray(
         _kmeans(X, n_clusters, np.random.default_rng(seed), None, KMEANS_RUNS).labels_
     )
-
-
-def _sample(
-    rows: Rows, weight: FloatArray | None, rng: np.random.Generator
-) -> tuple[Rows, FloatArray | None]:
-    if rows.n_rows <= SAMPLE_ROWS:
-        return rows, weight
-    chosen = np.sort(rng.choice(rows.n_rows, SAMPLE_ROWS, replace=False))
-    return rows.take(chosen), None if weight is None else weight[chosen]
 
 
 def _kmeans(

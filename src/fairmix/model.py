@@ -13,7 +13,7 @@ from fairmix.columns import Columns
 from fairmix.kernels import forward, hard_labels, log_densities
 from fairmix.mixture import Mixture
 from fairmix.propensity import Propensity
-from fairmix.tables import ArrayTable
+from fairmix.tables import MemoryStore, Store, Table
 from fairmix.totals import Block, FloatArray, IntArray, Rows
 
 
@@ -49,6 +49,10 @@ class Model:
         """Whether assignment needs the group of each row."""
         return self.offsets is not None and self.propensity is None
 
+    def table(self, store: Store) -> Table:
+        """Rows encoded for this model, for a single sweep."""
+        return Table(store, self.mixture.family.encode, propensity=self.propensity, keep=False)
+
     def _sweep(
         self,
         rows: Rows,
@@ -56,16 +60,13 @@ class Model:
         groups: IntArray | None,
         n_jobs: int,
     ) -> NDArray[Any]:
-        table = ArrayTable(
+        store = MemoryStore(
             rows,
-            self.mixture.family.encode,
             groups=None if self.offsets is None else groups,
             n_groups=1 if self.offsets is None else len(self.offsets),
-            propensity=self.propensity,
             n_jobs=n_jobs,
-            keep=False,
         )
-        return np.concatenate(list(table.each(work)))
+        return np.concatenate(list(self.table(store).each(work)))
 
     def labels(self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1) -> IntArray:
         """Most probable cluster of each row, (N,)."""
@@ -106,27 +107,9 @@ class Model:
         logits = self.mixture.logits(self.theta)
         return self._sweep(rows, lambda block: log_densities(block, logits), None, n_jobs)
 
-    def masses(
-        self,
-        rows: Rows,
-        groups: IntArray,
-        n_groups: int,
-        weight: FloatArray | None,
-        *,
-        n_jobs: int = 1,
-    ) -> tuple[FloatArray, FloatArray]:
+    def masses(self, store: Store) -> tuple[FloatArray, FloatArray]:
         """Mass of each group in each cluster, by hard labels and by responsibilities, (M, K)."""
-        table = ArrayTable(
-            rows,
-            self.mixture.family.encode,
-            groups=groups,
-            n_groups=n_groups,
-            weight=weight,
-            propensity=self.propensity,
-            n_jobs=n_jobs,
-            keep=False,
-        )
-        totals = table.softmax_pass(
+        totals = self.table(store).softmax_pass(
             self.mixture.logits(self.theta),
             offsets=self.offsets,
             temperature=self.temperature,

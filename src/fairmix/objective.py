@@ -14,7 +14,7 @@ import numpy as np
 
 from fairmix.criteria import Criterion
 from fairmix.mixture import Mixture
-from fairmix.tables import Table
+from fairmix.tables import Batches, Rowlike
 from fairmix.totals import FloatArray, Logits, Totals
 
 
@@ -116,12 +116,42 @@ class Objective:
     temperature : float
         The penalty sees the rates of softmax(logits / temperature); below one they come close to
         those of the hard labels.
+    fair_table : Table or None
+        The rows whose rates the penalty sees, the paper's D_n; None: all of them.
     """
 
     mixture: Mixture
-    table: Table
+    table: Rowlike
     penalty: Penalty | None = None
     temperature: float = 1.0
+    fair_table: Rowlike | None = None
+
+    @property
+    def fair(self) -> Rowlike:
+        """The rows whose rates count."""
+        return self.table if self.fair_table is None else self.fair_table
+
+    @property
+    def _one_pass(self) -> bool:
+        """Whether one pass gives the likelihood and the rates that the penalty sees."""
+        return self.temperature == 1.0 and self.fair_table is None
+
+    @property
+    def n_batches(self) -> int:
+        """E-steps that visit all rows."""
+        return len(self.table.parts) if isinstance(self.table, Batches) else 1
+
+    def fresh(self) -> Objective:
+        """The same with no totals of an earlier start in its mini-batches."""
+        if isinstance(self.table, Batches):
+            return replace(self, table=self.table.fresh())
+        return self
+
+    def turn(self) -> Objective:
+        """The objective of the next mini-batch, or this one where there are none."""
+        if not isinstance(self.table, Batches):
+            return self
+        return replace(self, table=self.table.parts[self.table.next_part()], fair_table=self.fair)
 
     def evaluate(self, theta: FloatArray) -> Point:
         """Value and rates at theta."""
@@ -129,7 +159,7 @@ class Objective:
 
     def _point(self, theta: FloatArray, logits: Logits, totals: Totals | None = None) -> Point:
         totals = self.table.softmax_pass(logits, alpha=0.0) if totals is None else totals
-        rates = self.rates(totals) if self.temperature == 1.0 else self.fair_rates(logits)
+        rates = self.rates(totals) if self._one_pass else self.fair_rates(logits)
         log_likelihood = totals.log_likelihood / totals.weight
         value = log_likelihood - self.penalty_value(rates)
         return Point(theta, logits, rates, log_likelihood, value)
@@ -138,7 +168,7 @@ class Objective:
         """Derivative of ``evaluate(theta).value``."""
         alpha = 1 / float(self.table.group_sizes.sum())
         pull = self.pull(point.rates)
-        if self.temperature == 1.0:
+        if self._one_pass:
             sums = self.table.softmax_pass(point.logits, alpha=alpha, pull=pull).sums
         else:
             sums = self.table.softmax_pass(point.logits, alpha=alpha).sums
@@ -158,7 +188,7 @@ class Objective:
 
     def rates(self, totals: Totals) -> FloatArray:
         """Shares of each group in each cluster."""
-        return totals.mass / self.table.group_sizes[:, None]
+        return totals.mass / self.fair.group_sizes[:, None]
 
     def fair_rates(self, logits: Logits) -> FloatArray:
         """Rates that the penalty sees."""
@@ -169,7 +199,7 @@ class Objective:
         return self._fair_pass(logits, pull).sums
 
     def _fair_pass(self, logits: Logits, pull: FloatArray | None) -> Totals:
-        return self.table.softmax_pass(
+        return self.fair.softmax_pass(
             logits,
             alpha=0.0,
             pull=pull,
@@ -185,7 +215,7 @@ class Objective:
         """``-d penalty / d mass``."""
         if self.penalty is None:
             return None
-        return np.asarray(-self.penalty.gradient(rates) / self.table.group_sizes[:, None])
+        return np.asarray(-self.penalty.gradient(rates) / self.fair.group_sizes[:, None])
 
     def updated(self, point: Point) -> Objective:
         """With the penalty's multipliers set to those at ``point``."""

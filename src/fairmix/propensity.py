@@ -7,6 +7,7 @@ and the categories. It is a model of the groups, not of any row: it holds coeffi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -18,8 +19,6 @@ from fairmix.totals import FloatArray, IntArray, Rows
 PRODUCT_COLUMNS = 20
 # The most frequent categories of a column get a coefficient each; the rest share one.
 CATEGORIES = 64
-# Rows that the regression sees, at most.
-SAMPLE_ROWS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +36,20 @@ class Scale:
         return cls(mean, np.where(deviation > 1e-12 * (1 + np.abs(mean)), deviation, np.inf))
 
     def __call__(self, columns: FloatArray) -> FloatArray:
-        """Columns in units of the standard deviation."""
-        return np.asarray((columns - self.mean) / self.deviation)
+        """Columns in units of the standard deviation, in their precision."""
+        out = columns - self.mean.astype(columns.dtype)
+        out *= (1 / self.deviation).astype(columns.dtype)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
 class Propensity:
-    """Fitted P(group | x).
+    """Fitted P(group | x): a softmax of scores that are linear in columns made of x.
 
     Attributes
     ----------
-    numbers, features : Scale or None
-        Standardisation of the numeric columns, and of their powers and products.
+    numbers : Scale or None
+        Standardisation of the numeric columns, whose powers and products then enter.
     slots : tuple of int arrays
         For each categorical column, the indicator column of each category.
     coefficients : (M, P) array
@@ -56,17 +57,16 @@ class Propensity:
     """
 
     numbers: Scale | None
-    features: Scale | None
     slots: tuple[IntArray, ...]
     coefficients: FloatArray
     intercepts: FloatArray
 
     def __call__(self, rows: Rows) -> FloatArray:
-        """Probability of each group, (M, n)."""
-        scores = _columns(self.numbers, self.features, self.slots, rows) @ self.coefficients.T
-        dtype = np.float64 if rows.numeric is None else rows.numeric.dtype
-        probabilities = softmax(scores + self.intercepts, axis=1).T
-        return np.ascontiguousarray(probabilities, dtype=dtype)
+        """Probability of each group, (M, n), in the precision of the rows."""
+        columns = _columns(self.numbers, self.slots, rows)
+        scores = self.coefficients.astype(columns.dtype) @ columns.T
+        scores += self.intercepts.astype(columns.dtype)[:, None]
+        return np.asarray(softmax(scores, axis=0))
 
 
 def fit_propensity(
@@ -75,38 +75,37 @@ def fit_propensity(
     n_groups: int,
     *,
     weight: FloatArray | None,
-    rng: np.random.Generator,
 ) -> Propensity:
-    """Fit P(group | x) to the rows, or to a sample of them."""
-    if rows.n_rows > SAMPLE_ROWS:
-        chosen = _sample(groups, n_groups, rng)
-        rows, groups = rows.take(chosen), groups[chosen]
-        weight = None if weight is None else weight[chosen]
-    numbers = features = None
+    """Fit P(group | x) to the rows."""
+    numbers = None
     if rows.numeric is not None:
-        numbers = Scale.of(rows.numeric.astype(np.float64), weight)
-        features = Scale.of(_powers(numbers(rows.numeric)), weight)
+        rows = Rows(rows.numeric.astype(np.float64), rows.codes)
+        assert rows.numeric is not None
+        numbers = Scale.of(rows.numeric, weight)
     slots = () if rows.codes is None else tuple(_slots(column) for column in rows.codes.T)
-    X = _columns(numbers, features, slots, rows)
+    X = _columns(numbers, slots, rows)
+    # The penalty of the regression needs columns of one scale; indicators keep theirs.
+    scale = Scale.of(X, weight)
+    n_powers = X.shape[1] - sum(int(slot.max()) + 1 for slot in slots)
+    scale = Scale(
+        np.where(np.arange(X.shape[1]) < n_powers, scale.mean, 0.0),
+        np.where(np.arange(X.shape[1]) < n_powers, scale.deviation, 1.0),
+    )
     regression = LogisticRegression(solver="newton-cholesky", C=1.0, tol=1e-6, max_iter=50)
-    regression.fit(X, groups, sample_weight=weight)
-    coefficients, intercepts = regression.coef_, regression.intercept_
+    regression.fit(scale(X), groups, sample_weight=weight)
+    coefficients = regression.coef_ / scale.deviation
+    intercepts = regression.intercept_ - coefficients @ scale.mean
     if n_groups == 2:
         coefficients = np.vstack([np.zeros_like(coefficients), coefficients])
         intercepts = np.concatenate([[0.0], intercepts])
-    return Propensity(numbers, features, slots, coefficients, intercepts)
-
-
-def _sample(groups: IntArray, n_groups: int, rng: np.random.Generator) -> IntArray:
-    """A random sample that has some rows of every group."""
-    chosen = rng.permutation(len(groups))[:SAMPLE_ROWS]
-    first = [np.flatnonzero(groups == g)[0] for g in range(n_groups)]
-    return np.union1d(chosen, first)
+    return Propensity(numbers, slots, coefficients, intercepts)
 
 
 def _powers(z: FloatArray) -> FloatArray:
     d = z.shape[1]
-    i, j = np.triu_indices(d) if d <= PRODUCT_COLUMNS else (np.arange(d), np.arange(d))
+    if d > PRODUCT_COLUMNS:
+        return np.hstack([z, z * z])
+    i, j = np.triu_indices(d)
     return np.hstack([z, z[:, i] * z[:, j]])
 
 
@@ -118,16 +117,17 @@ def _slots(codes: IntArray) -> IntArray:
     return np.minimum(rank, CATEGORIES)
 
 
-def _columns(
-    numbers: Scale | None, features: Scale | None, slots: tuple[IntArray, ...], rows: Rows
-) -> FloatArray:
-    parts = []
-    if numbers is not None and features is not None and rows.numeric is not None:
-        parts.append(features(_powers(numbers(rows.numeric))))
+def _columns(numbers: Scale | None, slots: tuple[IntArray, ...], rows: Rows) -> FloatArray:
+    """Powers and products of the numbers, then indicators of the categories, (n, P)."""
+    parts: list[FloatArray] = []
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+    if numbers is not None and rows.numeric is not None:
+        dtype = rows.numeric.dtype
+        parts.append(_powers(numbers(rows.numeric)))
     for j, slot in enumerate(slots):
         assert rows.codes is not None
         # A category that the sample did not hold counts as a rare one.
         known = np.minimum(rows.codes[:, j], len(slot) - 1)
         column = np.where(rows.codes[:, j] < len(slot), slot[known], slot.max())
-        parts.append((column[:, None] == np.arange(slot.max() + 1)).astype(np.float64))
+        parts.append((column[:, None] == np.arange(slot.max() + 1)).astype(dtype))
     return np.hstack(parts)

@@ -16,6 +16,7 @@ W      (K, P)          weights of each component
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import reduce
@@ -58,6 +59,34 @@ class Rows:
         return len(part)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """A run of rows before they are encoded, with what is known of each.
+
+    ``number`` counts the runs of a table from 0; ``groups`` (n,) are codes; ``weight`` (n,) or
+    None means one for every row.
+    """
+
+    number: int
+    rows: Rows
+    groups: IntArray
+    weight: FloatArray | None = None
+
+    @property
+    def digest(self) -> int:
+        """Checksum of all values."""
+        check = 0
+        for part in (self.rows.numeric, self.rows.codes, self.groups, self.weight):
+            if part is not None:
+                check = zlib.crc32(np.ascontiguousarray(part).data, check)
+        return check
+
+    def take(self, where: IntArray) -> Chunk:
+        """Rows at the given positions."""
+        weight = None if self.weight is None else self.weight[where]
+        return Chunk(self.number, self.rows.take(where), self.groups[where], weight)
+
+
 class Features(NamedTuple):
     """T(x) of some rows.
 
@@ -87,6 +116,8 @@ class Block:
         Row weights; None means one for every row.
     propensity : (M, n) array or None
         Probability of each group given x: what a blind map may know of the group.
+    number : int
+        Counts the blocks of a table from 0.
     design : (n, D + 1 + M) or (n, D + 1 + 2 M) array
         Side by side the dense features, a one, the indicator of each group and, if there is one,
         the propensity: one product with it gives all that is linear. ``features.dense`` is a view.
@@ -98,6 +129,7 @@ class Block:
     dtype: np.dtype[Any]
     weight: FloatArray | None = None
     propensity: FloatArray | None = None
+    number: int = 0
     design: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ criterion            measure of a cluster           aggregate
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -24,7 +24,14 @@ from fairmix.totals import FloatArray
 
 
 class Criterion(Protocol):
-    """A seminorm of the rates, zero when all groups have the same rates."""
+    """A seminorm of the rates, zero when all groups have the same rates.
+
+    ``separable``: whether a bound on it is a bound on each cluster alone.
+    """
+
+    @property
+    def separable(self) -> bool:
+        """Whether clusters are bounded one by one."""
 
     def value(self, rates: FloatArray) -> float:
         """Value at rates (M, K)."""
@@ -50,6 +57,7 @@ class LargestOverClusters:
     """The cluster whose groups are farthest apart counts."""
 
     measure: Measure
+    separable: ClassVar[bool] = True
 
     def value(self, rates: FloatArray) -> float:
         """Value at rates."""
@@ -91,6 +99,7 @@ class SumOverClusters:
     """All clusters count."""
 
     measure: Measure
+    separable: ClassVar[bool] = False
 
     def value(self, rates: FloatArray) -> float:
         """Value at rates."""

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import fields
+import os
 from numbers import Integral, Real
 from typing import Any, Self
 
-import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from threadpoolctl import threadpool_limits
 
-from fairmix.columns import Columns
-from fairmix.criteria import CRITERIA, smallest_ratio
-from fairmix.estimator._prediction import Prediction
+from fairmix.criteria import CRITERIA
+from fairmix.estimator._streaming import Streaming
 from fairmix.families import COVARIANCE_TYPES
-from fairmix.fitting import Settings, allowed_gap, make_family, make_propensity, solve
-from fairmix.groups import Groups
-from fairmix.mixture import Mixture
-from fairmix.model import Model
-from fairmix.solvers import Iteration, Solution, Status
-from fairmix.tables import ArrayTable
-from fairmix.totals import FloatArray, Rows
 
-HISTORY_DTYPE = [(name, np.float64) for name in Iteration._fields]
+# Some rows, or a share of all.
+COUNT = Interval(Integral, 1, None, closed="left")
+SHARE = Interval(Real, 0, 1, closed="neither")
 
 
-class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
+class FairMixture(Streaming, ClusterMixin, DensityMixin, BaseEstimator):
     """Mixture model whose clusters hold every group in its overall share.
 
     Implements and extends "Fair Model-Based Clustering" (Park, Kim, Lee and Kim, AAAI 2026).
@@ -97,6 +85,22 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         1 shows a progress bar on stderr.
     n_jobs : int, default=None
         Threads; -1 for all cores. The result is the same for any number.
+    batch_size : int or float, default=None
+        Mini-batch learning (the paper's Algorithm 3): rows of a batch, or their share of all.
+        Each iteration visits one batch; the sums of the others stay from their last visit.
+    fairness_sample_size : int or float, default=None
+        Rows, or their share of all, on which fairness is measured while learning (the paper's
+        D_n). None: all rows, or with ``batch_size`` the larger of a batch and 50,000 rows. With
+        ``"dual"`` the tilt is then solved for on all rows; ``"em"`` and ``"gd"`` aim below
+        ``max_gap`` by the sampling error. ``partial_fit`` keeps so many rows (None: 50,000).
+    fairness_sample_replace : bool, default=False
+        Draw the fairness sample with replacement.
+    subsample : int or float, default=None
+        Sub-sample learning: learn the components from this many rows, or this share of all; then
+        assign all rows. ``"dual"`` solves for the tilt on all rows.
+    checkpoint : path, default=None
+        A file that keeps the state of an unfinished fit, written every few seconds and removed at
+        the end. The same ``fit`` in a new process goes on from there, to the same bits.
 
     Attributes
     ----------
@@ -110,7 +114,7 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
     categories_ : list of ndarray
         Categories of each categorical column.
     labels_ : ndarray of shape (n_rows,)
-        Cluster of each training row, as ``predict`` gives it.
+        Cluster of each training row, as ``predict`` gives it. Not kept for files.
     gap_ : float
         The criterion on what ``gap_of`` names; ``label_gap_`` and ``soft_gap_`` always exist.
     rates_ : ndarray of shape (n_groups, n_components)
@@ -178,6 +182,11 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "n_jobs": [Integral, None],
+        "batch_size": [COUNT, SHARE, None],
+        "fairness_sample_size": [COUNT, SHARE, None],
+        "fairness_sample_replace": ["boolean"],
+        "subsample": [COUNT, SHARE, None],
+        "checkpoint": [str, os.PathLike, None],
     }
 
     def __init__(
@@ -204,6 +213,11 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         n_jobs: int | None = None,
+        batch_size: float | None = None,
+        fairness_sample_size: float | None = None,
+        fairness_sample_replace: bool = False,
+        subsample: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.n_components = n_components
         self.max_gap = max_gap
@@ -226,6 +240,11 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
         self.n_jobs = n_jobs
+        self.batch_size = batch_size
+        self.fairness_sample_size = fairness_sample_size
+        self.fairness_sample_replace = fairness_sample_replace
+        self.subsample = subsample
+        self.checkpoint = checkpoint
 
     def fit(
         self,
@@ -233,21 +252,27 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
         y: Any = None,
         *,
         sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | str | None = None,
     ) -> Self:
         """Fit the mixture.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_rows, n_features)
-            NumPy array, pandas, Polars or Arrow table.
+        X : array-like or data frame of shape (n_rows, n_features), or path
+            NumPy array, pandas, Polars or Arrow table. Or files: a path, a pattern such as
+            ``"data/*.parquet"``, a folder, or a list of these; Parquet, CSV or TSV, the last two
+            also with ``.gz``. Files are read block by block in every pass, in constant memory,
+            and give the bits of the same rows in a table. A column of a CSV file is numeric when
+            all its values are numbers.
         y : ignored
             For scikit-learn's conventions.
         sensitive_features : str, array-like or table, default=None
             Group of each row; several columns form their intersections. A str names a column of
-            X, which is then no feature. None fits a plain mixture.
-        sample_weight : array-like of shape (n_rows,), default=None
-            Weights of at least 0. A weight of 2 counts as two equal rows.
+            X, which is then no feature; for files also a list of names. None fits a plain
+            mixture.
+        sample_weight : array-like of shape (n_rows,) or str, default=None
+            Weights of at least 0. A weight of 2 counts as two equal rows. For files the name of
+            a column, with weights above 0.
 
         Returns
         -------
@@ -255,138 +280,6 @@ class FairMixture(Prediction, ClusterMixin, DensityMixin, BaseEstimator):
             The fitted model.
         """
         self._validate_params()
-        if self.assignment == "aware" and self.solver != "dual":
-            raise ValueError(
-                f"assignment='aware' needs solver='dual', got solver={self.solver!r}: the paper's "
-                "solvers have no tilt by group. Set solver='dual' or assignment='blind'."
-            )
-        X, groups = self._take_groups(X, sensitive_features)
-        if groups is not None and len(groups.names) == 1 and self.fairness_strength:
-            raise ValueError(
-                f"sensitive_features holds one group only, {groups.names[0]!r}. Fairness compares "
-                "groups: give labels with two or more, or leave sensitive_features out."
-            )
-        table = self._read(X, reset=True)
-        columns = Columns.learn(table, self.categorical_features)
-        rows = columns.rows(table)
-        weight = self._weights(sample_weight, X)
-        if rows.n_rows < self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} clusters need at least as many rows, X has "
-                f"n_samples={rows.n_rows}. Lower n_components or give more rows."
-            )
-        if self.standardize:
-            columns = columns.standardized(rows, weight)
-            rows = columns.rows(table)
-        with threadpool_limits(1, user_api="blas"):
-            solution = self._fit_rows(columns, rows, groups, weight)
-            self._publish(solution, rows, groups, weight)
-        self._warn(solution, rows)
+        self._check_settings()
+        self._learn(self._source(X, sensitive_features, sample_weight))
         return self
-
-    def _settings(self) -> Settings:
-        return Settings(**{field.name: getattr(self, field.name) for field in fields(Settings)})
-
-    def _fit_rows(
-        self, columns: Columns, rows: Rows, groups: Groups | None, weight: FloatArray | None
-    ) -> Solution:
-        if weight is not None and not weight.all():
-            # A row without weight is no row: it must not reach starts or group sizes either.
-            counted = np.flatnonzero(weight)
-            rows, weight = rows.take(counted), weight[counted]
-            groups = None if groups is None else groups.take(counted)
-        settings = self._settings()
-        seed, propensity_seed = check_random_state(self.random_state).randint(2**31 - 1, size=2)
-        mixture = Mixture(make_family(settings, columns, rows, weight))
-        codes = np.zeros(rows.n_rows, dtype=np.intp) if groups is None else groups.codes
-        n_groups = 1 if groups is None else len(groups.names)
-        propensity = make_propensity(settings, rows, codes, n_groups, weight, propensity_seed)
-        table = ArrayTable(
-            rows,
-            mixture.family.encode,
-            groups=codes,
-            n_groups=n_groups,
-            weight=weight,
-            propensity=propensity,
-            n_jobs=effective_n_jobs(self.n_jobs),
-        )
-        warm = self._model.theta_for(mixture) if self.warm_start and self._is_fitted() else None
-        solution = solve(settings, mixture, table, seed, warm)
-        order = np.argsort(-mixture.weights(solution.theta), kind="stable")
-        offsets = None if solution.offsets is None else solution.offsets[:, order]
-        theta = mixture.reorder(solution.theta, order)
-        # Without a tilt the propensity was only for the start.
-        kept = None if offsets is None else propensity
-        self._model = Model(columns, mixture, theta, offsets, kept, solution.temperature)
-        return solution
-
-    def _is_fitted(self) -> bool:
-        return hasattr(self, "_model")
-
-    def _publish(
-        self, solution: Solution, rows: Rows, groups: Groups | None, weight: FloatArray | None
-    ) -> None:
-        for name, value in self._model.parameters().items():
-            setattr(self, f"{name}_", value)
-        self.categories_ = [np.array(names) for names in self._model.columns.levels]
-        self.groups_ = np.array(() if groups is None else groups.names, dtype=str)
-        self.group_sizes_ = np.array((), dtype=np.intp) if groups is None else groups.sizes
-        codes = np.zeros(rows.n_rows, dtype=np.intp) if groups is None else groups.codes
-        n_jobs = effective_n_jobs(self.n_jobs)
-        self.labels_ = self._model.labels(rows, codes, n_jobs=n_jobs)
-        hard, soft = self._model.masses(
-            rows, codes, max(len(self.groups_), 1), weight, n_jobs=n_jobs
-        )
-        self._publish_fairness(hard, soft, solution)
-        self.lower_bound_ = solution.objective
-        self.history_ = np.array([tuple(row) for row in solution.history], dtype=HISTORY_DTYPE)
-        self.n_iter_ = len(solution.history)
-        self.converged_ = solution.status in (Status.CONVERGED, Status.STALLED)
-
-    def _publish_fairness(self, hard: FloatArray, soft: FloatArray, solution: Solution) -> None:
-        criterion = CRITERIA[self.criterion]
-        self.label_gap_ = criterion.value(_rates(hard))
-        self.soft_gap_ = criterion.value(_rates(soft))
-        mass = hard if self.gap_of == "labels" else soft
-        self.rates_ = _rates(mass)
-        self.gap_ = self.label_gap_ if self.gap_of == "labels" else self.soft_gap_
-        self.balance_ = smallest_ratio(mass)
-        if solution.multipliers is not None:
-            self.fairness_strength_ = criterion.support(solution.multipliers)
-        else:
-            fair = len(self.groups_) > 0 and self.fairness_strength != "auto"
-            self.fairness_strength_ = float(self.fairness_strength) if fair else 0.0
-
-    def _warn(self, solution: Solution, rows: Rows) -> None:
-        filled = len(np.unique(self.labels_))
-        if filled < self.n_components:
-            _warn(
-                f"Only {filled} of n_components={self.n_components} clusters have members. Lower "
-                "n_components, loosen max_gap (or fairness_strength), or raise n_init."
-            )
-        bounded = len(self.groups_) > 1 and self.fairness_strength == "auto"
-        allowed = allowed_gap(self.max_gap, self.gap_of, self.group_sizes_) if bounded else np.inf
-        if self.gap_ > allowed:
-            _warn(
-                f"The gap of the {self.gap_of} is {self.gap_:.4g}, above max_gap={self.max_gap:g}. "
-                f"{_repeats(rows)}Loosen max_gap, raise n_init or max_iter, lower n_components, or "
-                "try gap_of='probabilities'."
-            )
-        if solution.status is Status.MAX_ITER:
-            _warn(solution.status.value)
-
-
-def _repeats(rows: Rows) -> str:
-    """Why hard labels of purely categorical rows may miss a bound: equal rows move together."""
-    if rows.numeric is not None or rows.codes is None:
-        return ""
-    share = np.unique(rows.codes, axis=0, return_counts=True)[1].max() / rows.n_rows
-    return f"Equal rows get equal labels, and the most frequent one is {share:.1%} of all. "
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, ConvergenceWarning, stacklevel=4)
-
-
-def _rates(mass: FloatArray) -> FloatArray:
-    return np.asarray(mass / mass.sum(axis=1, keepdims=True))

@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 from fairmix.columns import as_frame, has_categories
 from fairmix.groups import Groups, encode_groups, match_groups
 from fairmix.model import Model
+from fairmix.tables import is_path
 from fairmix.totals import FloatArray, IntArray, Rows
 
 NUMERIC = (np.float64, np.float32)
@@ -35,27 +36,30 @@ class Input:
 
     def _take_groups(self, X: Any, sensitive_features: Any) -> tuple[Any, Groups | None]:
         """Groups of the rows, and X without the column that only names them."""
-        self._sensitive_column: str | None = None
+        self._aside: tuple[str, ...] = ()
         if sensitive_features is None:
             return X, None
         frame = as_frame(X)
         if isinstance(sensitive_features, str):
-            self._sensitive_column = sensitive_features
+            self._aside = (sensitive_features,)
             sensitive_features = self._named_column(X, sensitive_features)
         groups = encode_groups(sensitive_features, n_rows=_num_samples(X))
-        if frame is not None and self._sensitive_column is None:
+        if frame is not None and not self._aside:
             _warn_of_sensitive_features(frame, groups)
-        _warn_of_small_groups(groups)
-        return self._without_sensitive(X), groups
+        warn_of_small_groups(groups)
+        return self._features(X), groups
 
-    def _without_sensitive(self, X: Any) -> Any:
+    def _features(self, X: Any) -> Any:
+        """X without the columns that ``fit`` was told to be something else."""
         frame = as_frame(X)
-        if self._sensitive_column is None or frame is None:
+        if not self._aside or frame is None:
             return X
-        return frame.drop(self._sensitive_column, strict=False).to_native()
+        return frame.drop(*self._aside, strict=False).to_native()
 
     def _read(self, X: Any, *, reset: bool) -> nw.DataFrame[Any] | NDArray[Any]:
         """X as a data frame or a checked array, its width and names compared with the fit's."""
+        if is_path(X):
+            raise ValueError(f"X={X!r} names files, which only fit and predict read. Give a table.")
         frame = as_frame(X)
         # Categories may be strings, so a table that holds some is checked column by column.
         categorical = has_categories(frame, self.categorical_features)
@@ -63,7 +67,10 @@ class Input:
             validate_data(self, X, reset=reset, skip_check_array=True)
             if categorical:
                 return frame
-            checked = check_array(frame.to_numpy(), dtype=NUMERIC, input_name="X", estimator=self)
+            # Single precision if all columns have it, as in a table with categories.
+            single = all(dtype == nw.Float32 for dtype in frame.schema.values())
+            dtype = np.float32 if single else np.float64
+            checked = check_array(frame.to_numpy(), dtype=dtype, input_name="X", estimator=self)
         elif categorical:
             checked = validate_data(self, X, dtype=None, reset=reset, ensure_all_finite=False)
         else:
@@ -82,14 +89,17 @@ class Input:
         """Group codes for an aware map; a blind one needs none."""
         if not self._model.aware:
             return None
+        self._check_groups_given(sensitive_features)
+        if isinstance(sensitive_features, str):
+            sensitive_features = self._named_column(X, sensitive_features)
+        return match_groups(sensitive_features, self.groups_.tolist(), n_rows=_num_samples(X))
+
+    def _check_groups_given(self, sensitive_features: Any) -> None:
         if sensitive_features is None:
             raise ValueError(
                 "assignment='aware': the map uses the group of each row, so this needs "
                 "sensitive_features. Pass them, or fit with assignment='blind'."
             )
-        if isinstance(sensitive_features, str):
-            sensitive_features = self._named_column(X, sensitive_features)
-        return match_groups(sensitive_features, self.groups_.tolist(), n_rows=_num_samples(X))
 
     def _named_column(self, X: Any, name: str) -> Any:
         frame = as_frame(X)
@@ -104,7 +114,7 @@ class Input:
     def _rows(self, X: Any) -> Rows:
         """Rows of a fitted model's columns."""
         check_is_fitted(self)
-        return self._model.columns.rows(self._read(self._without_sensitive(X), reset=False))
+        return self._model.columns.rows(self._read(self._features(X), reset=False))
 
 
 def _warn_of_sensitive_features(frame: nw.DataFrame[Any], groups: Groups) -> None:
@@ -118,7 +128,8 @@ def _warn_of_sensitive_features(frame: nw.DataFrame[Any], groups: Groups) -> Non
         )
 
 
-def _warn_of_small_groups(groups: Groups) -> None:
+def warn_of_small_groups(groups: Groups) -> None:
+    """Warn of groups whose rates are hardly known."""
     small = {n: int(size) for n, size in zip(groups.names, groups.sizes, strict=True) if size < FEW}
     if small and len(groups.names) > 1:
         listed = ", ".join(f"{name!r} ({size} rows)" for name, size in small.items())

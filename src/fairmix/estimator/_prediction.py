@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, overload
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -13,34 +14,58 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from fairmix.certificate import Certificate, certify
-from fairmix.estimator._input import Input
+from fairmix.estimator._file_input import FileInput
 from fairmix.fairness_table import FairnessTable, fairness_table
+from fairmix.tables import PathLike, is_path
 from fairmix.totals import IntArray
 
 
-class Prediction(Input):
+class Prediction(FileInput):
     """Labels, probabilities, densities, information criteria and samples of a fitted model."""
 
     n_components: int
     criterion: str
     gap_of: str
-    n_jobs: int | None
     random_state: Any
 
-    def predict(self, X: Any, *, sensitive_features: Any = None) -> IntArray:
+    @overload
+    def predict(
+        self, X: Any, *, sensitive_features: Any = None, output: None = None
+    ) -> IntArray: ...
+
+    @overload
+    def predict(self, X: Any, *, sensitive_features: Any = None, output: PathLike) -> Path: ...
+
+    def predict(
+        self, X: Any, *, sensitive_features: Any = None, output: PathLike | None = None
+    ) -> IntArray | Path:
         """Cluster of each row.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_rows, n_features)
-            Columns as in ``fit``.
+        X : array-like or data frame of shape (n_rows, n_features), or path
+            Columns as in ``fit``. Files as in ``fit`` are read block by block.
         sensitive_features : str, array-like or table, default=None
             Group of each row, needed with ``assignment="aware"`` only. A blind map sees X only.
+            For files the name of a column, or names.
+        output : path, default=None
+            For files: a Parquet file to write, with one column ``cluster``. It appears when it is
+            complete.
 
         Returns
         -------
-        ndarray of shape (n_rows,)
+        ndarray of shape (n_rows,), or the path of the file
         """
+        if is_path(X):
+            return self._predict_files(X, sensitive_features, output)
+        if output is not None:
+            raise ValueError(
+                f"output={str(output)!r} is for files, but X is a {type(X).__name__}. Leave output "
+                "out: the labels are returned."
+            )
+        return self._labels(X, sensitive_features)
+
+    def _labels(self, X: Any, sensitive_features: Any) -> IntArray:
         rows, groups = self._rows(X), self._known_groups(X, sensitive_features)
         with threadpool_limits(1, user_api="blas"):
             return self._model.labels(rows, groups, n_jobs=effective_n_jobs(self.n_jobs))
@@ -63,6 +88,51 @@ class Prediction(Input):
         rows, groups = self._rows(X), self._known_groups(X, sensitive_features)
         with threadpool_limits(1, user_api="blas"):
             return self._model.probabilities(rows, groups, n_jobs=effective_n_jobs(self.n_jobs))
+
+    def assign(
+        self,
+        X: Any,
+        *,
+        how: Literal["argmax", "random"] = "argmax",
+        sensitive_features: Any = None,
+        random_state: Any = None,
+    ) -> IntArray:
+        """Cluster of each row: the most probable one, or one drawn at random.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        how : {"argmax", "random"}, default="argmax"
+            ``"argmax"``: as ``predict``. ``"random"``: the paper's random assignment, cluster k
+            with the probability that ``predict_proba`` gives it. The rates of the draws are those
+            of the probabilities in expectation, so it belongs to ``gap_of="probabilities"``. With
+            ``gap_of="labels"`` the probabilities are those of a cold map, close to 0 and 1.
+        sensitive_features : str, array-like or table, default=None
+            Group of each row, needed with ``assignment="aware"`` only.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws. None: that of the estimator.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        if how not in ("argmax", "random"):
+            raise ValueError(f"how={how!r}. Give 'argmax' or 'random'.")
+        if is_path(X):
+            raise ValueError(
+                f"X={X!r} names files, assign needs a table. Read it first, or give predict an "
+                "output."
+            )
+        if how == "argmax":
+            return self.predict(X, sensitive_features=sensitive_features)
+        probabilities = self.predict_proba(X, sensitive_features=sensitive_features)
+        source = self.random_state if random_state is None else random_state
+        rng = np.random.default_rng(check_random_state(source).randint(2**31 - 1))
+        # The first cluster at which the distribution function exceeds a uniform number.
+        below = probabilities.cumsum(axis=1, dtype=np.float64)
+        passed = rng.random((len(below), 1)) * below[:, -1:] >= below
+        return np.asarray(passed[:, :-1].sum(axis=1))
 
     def score_samples(self, X: Any) -> NDArray[Any]:
         """Log-density of each row.
@@ -215,7 +285,7 @@ class Prediction(Input):
         )
 
     def _labels_and_groups(self, X: Any, sensitive_features: Any) -> tuple[IntArray, Any]:
-        labels = self.predict(X, sensitive_features=sensitive_features)
+        labels = self._labels(X, sensitive_features)
         if isinstance(sensitive_features, str):
             sensitive_features = self._named_column(X, sensitive_features)
         return labels, sensitive_features

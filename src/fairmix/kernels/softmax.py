@@ -131,7 +131,7 @@ def forward(
 
 
 def _exponential(shifted: FloatArray, *, cold: bool, rough: bool) -> FloatArray:
-    """exp of logits whose largest is zero; double precision is overwritten."""
+    """Exponential of logits whose largest is zero; double precision is overwritten."""
     if rough and shifted.dtype != np.float32:
         with np.errstate(over="ignore"):  # what overflows becomes minus infinity, whose exp is zero
             return np.exp(shifted.astype(np.float32))

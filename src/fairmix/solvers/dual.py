@@ -29,7 +29,7 @@ from fairmix.objective import Objective, Point
 from fairmix.solvers._base import Callback, Recorder, Solution, Status
 from fairmix.solvers.quadratic import Bound, Constraint
 from fairmix.solvers.tilt import Tilt
-from fairmix.tables import Table
+from fairmix.tables import Rowlike
 from fairmix.totals import FloatArray, Logits, Totals
 
 # Components wait until the rates are this close to allowed; before, only the tilt moves.
@@ -47,7 +47,12 @@ POLISH_REACH = 2.0
 COOLING = ((0.5, 3e-3), (0.2, 3e-3), (0.1, 3e-3), (0.05, 5e-4))
 COOLING_STEPS = 8
 POLISH_STEPS = 40
-SEARCH_STEPS = 40
+# Random moves at the end: as many as visit this many rows, within limits.
+SEARCH_ROWS = 1_000_000
+SEARCH_STEPS = (40, 400)
+# Steps back from a gap below this share of the bound.
+EASE_STEPS = 3
+EASE = 0.9
 LABEL_TEMPERATURE = COOLING[-1][0]
 # Passes that estimate the weights of the density when the map ignores them.
 WEIGHT_PASSES = 3
@@ -71,7 +76,8 @@ class Dual:
         Whether the map ignores mixture weights. With learned weights the larger clusters of a
         blind map swallow the others.
     max_iter : int
-        EM iterations, of one pass each.
+        EM iterations, of one pass each; with mini-batches a pass over one batch and the rows
+        whose rates count.
     tol : float
         Gain of the objective per row below which EM has converged.
     """
@@ -93,16 +99,25 @@ class Dual:
         multipliers: FloatArray | None = None,
     ) -> Solution:
         """Climb from theta, then make the labels (or responsibilities) meet the constraint."""
-        mixture, table = objective.mixture, objective.table
         rough = self.climb(objective, theta, callback=callback, multipliers=multipliers)
-        tilt = Tilt(table, mixture.n_components, rough.multipliers)
-        logits = mixture.logits(rough.theta)
+        return self.finish(objective, rough, objective.table)
+
+    def finish(self, learned: Objective, rough: Solution, table: Rowlike) -> Solution:
+        """The tilt that meets the constraint on all rows of a table, components fixed.
+
+        ``learned`` is what the components were learned from; where it saw a sample only, the tilt
+        is first cooled down on that.
+        """
+        mixture, theta = learned.mixture, rough.theta
+        logits = mixture.logits(theta)
+        tilt = Tilt(learned.fair, mixture.n_components, rough.multipliers)
         if self.labels:
             self._cool(tilt, logits)
+        if table is not learned.fair:
+            tilt = Tilt(table, mixture.n_components, tilt.multipliers)
         value, gap, filled = self._polish(tilt, logits)
-        theta = rough.theta
         if self.equal_weights:
-            theta = _density_weights(mixture, table, theta)
+            theta = _density_weights(mixture, learned.fair, theta)
         return Solution(
             theta=theta,
             objective=value,
@@ -130,14 +145,16 @@ class Dual:
     ) -> Solution:
         """EM alone: one pass per iteration for the components and the tilt."""
         mixture, table = objective.mixture, objective.table
-        tilt = Tilt(table, mixture.n_components, multipliers)
+        tilt = Tilt(objective.fair, mixture.n_components, multipliers)
+        one_pass = objective.fair_table is None
+        steps = objective.n_batches
         theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
-        recorder = Recorder(self.criterion, table.group_sizes, self.tol, 1, callback)
-        status, before = Status.MAX_ITER, np.inf
+        recorder = Recorder(self.criterion, tilt.table.group_sizes, self.tol, 1, callback)
+        status = Status.MAX_ITER
         best, waited = (-np.inf, theta, tilt.multipliers), 0
         for _ in range(self.max_iter):
             logits = mixture.logits(theta)
-            totals = tilt.measure(logits, self.temperature)
+            totals = tilt.measure(logits, self.temperature, alpha=1.0 if one_pass else 0.0)
             rates = tilt.rates(totals)
             value = tilt.value(totals) - self.constraint.penalty(rates)
             recorder.record(Point(theta, logits, rates, np.nan, value))
@@ -145,14 +162,16 @@ class Dual:
             if missing < READY:
                 waited = 0 if value > best[0] + self.tol else waited + 1
                 best = max(best, (value, theta, tilt.multipliers), key=lambda point: point[0])
-            change, before = abs(value - before), value
+            past = recorder.rows[-1 - steps].objective if len(recorder.rows) > steps else np.inf
             residual = tilt.residual(rates, totals, self.temperature, self.constraint)
-            settled = residual < CLOSE and change < FINISHED * self.tol
-            if settled or waited >= PATIENCE:
+            settled = residual < CLOSE and abs(value - past) < FINISHED * self.tol
+            if settled or waited >= PATIENCE * steps:
                 status = Status.CONVERGED
                 break
             tilt.step(rates, totals, self.temperature, self.constraint, REACH)
             if missing < READY:
+                if not one_pass:
+                    totals = tilt.expect(table, logits, self.temperature)
                 theta = mixture.maximize(totals.sums)
                 theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
         value, *point = best
@@ -182,23 +201,32 @@ class Dual:
         bounded = isinstance(self.constraint, Bound)
         bound = target = self.constraint.bound if isinstance(self.constraint, Bound) else np.inf
         half_a_row = 0.5 / float(tilt.table.group_sizes.min())
-        best = now = self._look(tilt, logits)
+        best = now = short = self._look(tilt, logits)
         reach = POLISH_REACH
         # Labels move by whole rows: a bound of zero is met within two of the smallest group.
         enough = bound if bound > 0 or not self.labels else 4 * half_a_row
         for _ in range(POLISH_STEPS):
             if not bounded or best.gap <= enough:
                 break
+            short = best
             target = max(0.0, target - max(0.5 * (best.gap - bound), half_a_row))
             tilt.multipliers = now.multipliers
             aim = Bound(self.criterion, target)
             tilt.step(now.rates, now.totals, self._final_temperature, aim, reach)
             now = self._look(tilt, logits)
-            astray = now.gap > best.gap + 0.5 * (best.gap - bound)
+            # A few rows more are no sign of a wrong direction.
+            astray = now.gap > best.gap + max(0.5 * (best.gap - bound), 6 * half_a_row)
             best = now if now.gap < best.gap else best
             now, reach = (best, reach / 2) if astray else (now, 1.5 * reach)
         if bounded and best.gap > enough:
             best = self._search(tilt, logits, best, enough)
+        for _ in range(EASE_STEPS):
+            # Fairer than asked costs quality: halve the way back to the last tilt that was not.
+            if not best.gap < EASE * bound or short is best:
+                break
+            tilt.multipliers = (best.multipliers + short.multipliers) / 2
+            now = self._look(tilt, logits)
+            best, short = (now, short) if now.gap <= bound else (best, now)
         tilt.multipliers = best.multipliers
         filled = int((best.totals.hard_mass.sum(axis=0) > 0).sum())
         return tilt.value(best.totals), best.gap, filled
@@ -206,7 +234,7 @@ class Dual:
     def _search(self, tilt: Tilt, logits: Logits, best: _View, enough: float) -> _View:
         """Small random moves of the tilt: rows that jump together leave Newton steps just short."""
         rng = np.random.default_rng(0)
-        for _ in range(SEARCH_STEPS):
+        for _ in range(int(np.clip(SEARCH_ROWS / tilt.table.n_rows, *SEARCH_STEPS))):
             noise = tilt.basis @ rng.normal(size=(tilt.basis.shape[1], len(logits.b)))
             length = rng.uniform(0, self._final_temperature) / tilt.movement(noise)
             tilt.multipliers = best.multipliers + length * noise
@@ -231,7 +259,7 @@ class _View(NamedTuple):
     gap: float
 
 
-def _density_weights(mixture: Mixture, table: Table, theta: FloatArray) -> FloatArray:
+def _density_weights(mixture: Mixture, table: Rowlike, theta: FloatArray) -> FloatArray:
     """Maximum-likelihood weights for given components, by a few EM steps."""
     for _ in range(WEIGHT_PASSES):
         mass = table.softmax_pass(mixture.logits(theta), alpha=0.0).mass.sum(axis=0)

@@ -45,9 +45,10 @@ class EM:
         self, objective: Objective, theta: FloatArray, *, callback: Callback | None = None
     ) -> Solution:
         """Climb from theta."""
-        sizes = objective.table.group_sizes
         plain = objective.penalty is None
-        recorder = Recorder(self.criterion, sizes, self.tol, 1 if plain else 10, callback)
+        window = (1 if plain else 10) * objective.n_batches
+        tol = self.tol / objective.n_batches
+        recorder = Recorder(self.criterion, objective.fair.group_sizes, tol, window, callback)
         ascent = Ascent(Adam(len(theta)), self.learning_rate, self.inner_iter)
         logits = None
         for _ in range(self.max_iter):

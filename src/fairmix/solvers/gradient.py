@@ -18,6 +18,8 @@ WINDOW = 500
 class GradientDescent:
     """Gradient steps; the best parameters seen are the solution.
 
+    With mini-batches, each step sees one batch, and the rows whose rates count.
+
     Parameters
     ----------
     criterion : Criterion
@@ -39,20 +41,22 @@ class GradientDescent:
         self, objective: Objective, theta: FloatArray, *, callback: Callback | None = None
     ) -> Solution:
         """Climb from theta."""
-        sizes = objective.table.group_sizes
+        sizes = objective.fair.group_sizes
         recorder = Recorder(self.criterion, sizes, self.tol, WINDOW, callback)
         adam = Adam(len(theta))
         best = None
         status = Status.MAX_ITER
         for number in range(self.max_iter):
-            point = objective.evaluate(theta)
+            now = objective.turn()
+            point = now.evaluate(theta)
             recorder.record(point)
-            if best is None or point.value > best.value:
+            # Values of different batches do not compare; the last parameters count then.
+            if best is None or point.value > best.value or now is not objective:
                 best = point
             if recorder.settled:
                 status = Status.CONVERGED
                 break
-            direction = adam.direction(objective.gradient(point))
+            direction = adam.direction(now.gradient(point))
             theta = objective.mixture.clip(theta + self.learning_rate * direction)
             if number % UPDATE_EVERY == UPDATE_EVERY - 1:
                 objective = objective.updated(point)

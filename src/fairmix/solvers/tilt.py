@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairmix.solvers.quadratic import Constraint
-from fairmix.tables import Table
+from fairmix.tables import Rowlike
 from fairmix.totals import Block, FloatArray, Logits, Totals
 
 
@@ -14,8 +14,8 @@ class Tilt:
 
     Parameters
     ----------
-    table : Table
-        All rows. Blind when its blocks carry a propensity, else aware.
+    table : Rowlike
+        The rows whose rates count. Blind when its blocks carry a propensity, else aware.
     n_components : int
         K.
     multipliers : (M, K) array or None
@@ -23,7 +23,7 @@ class Tilt:
     """
 
     def __init__(
-        self, table: Table, n_components: int, multipliers: FloatArray | None = None
+        self, table: Rowlike, n_components: int, multipliers: FloatArray | None = None
     ) -> None:
         self.table = table
         n_groups = len(table.group_sizes)
@@ -50,6 +50,16 @@ class Tilt:
             likelihood=False,
             hard=hard,
             contrasts=self.contrasts,
+            rough=True,
+        )
+
+    def expect(self, table: Rowlike, logits: Logits, temperature: float) -> Totals:
+        """E-step with the tilt on another table."""
+        return table.softmax_pass(
+            logits,
+            offsets=self.offsets,
+            temperature=temperature,
+            likelihood=False,
             rough=True,
         )
 
@@ -116,7 +126,7 @@ def _contrast_basis(n_groups: int) -> FloatArray:
     return np.asarray(np.linalg.qr(columns)[0][:, 1:])
 
 
-def _group_moments(table: Table) -> tuple[FloatArray, FloatArray | None]:
+def _group_moments(table: Rowlike) -> tuple[FloatArray, FloatArray | None]:
     """Mean of rho over the rows and, for a propensity, its covariance."""
 
     def moments(block: Block) -> tuple[FloatArray, FloatArray] | None:

@@ -1,6 +1,35 @@
 """Tables: where rows live and how passes reach them."""
 
-from fairmix.tables._base import BLOCK_ROWS, Table
-from fairmix.tables.array import ArrayTable
+from fairmix.tables._base import BLOCK_ROWS, Blocks, Rowlike
+from fairmix.tables.batches import Batches, Part
+from fairmix.tables.files import FileBlocks, Frame
+from fairmix.tables.journal import Journal, read_identity
+from fairmix.tables.memory import MemoryBlocks
+from fairmix.tables.sources import PathLike, Paths, column_names, find_files, is_path
+from fairmix.tables.store import MemoryStore, Moments, Store, Summary
+from fairmix.tables.table import Encoder, Sweep, Table
 
-__all__ = ["BLOCK_ROWS", "ArrayTable", "Table"]
+__all__ = [
+    "BLOCK_ROWS",
+    "Batches",
+    "Blocks",
+    "Encoder",
+    "FileBlocks",
+    "Frame",
+    "Journal",
+    "MemoryBlocks",
+    "MemoryStore",
+    "Moments",
+    "Part",
+    "PathLike",
+    "Paths",
+    "Rowlike",
+    "Store",
+    "Summary",
+    "Sweep",
+    "Table",
+    "column_names",
+    "find_files",
+    "is_path",
+    "read_identity",
+]

@@ -1,49 +1,56 @@
-"""The seam between solvers and data: a table does softmax passes over its rows."""
+"""The seam between solvers and data: blocks of rows, wherever they live."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
-
-import numpy as np
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from fairmix.totals import Block, FloatArray, Logits, Totals
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Rows per kernel call. Fixed in global row order in every back end, so that the order of all
-# sums, and with it every bit of a result, depends on the data alone.
+# Rows per block. Fixed in global row order in every back end, so that the order of all sums, and
+# with it every bit of a result, depends on the data alone.
 BLOCK_ROWS = 8192
 
 
-class Table(Protocol):
-    """Rows that solvers can only reach through passes."""
-
-    @property
-    def group_sizes(self) -> FloatArray:
-        """Weight of each group, (M,)."""
+class Rowlike(Protocol):
+    """What solvers need of rows: passes over them."""
 
     @property
     def n_rows(self) -> int:
         """N."""
 
-    def softmax_pass(
-        self,
-        logits: Logits,
-        *,
-        offsets: FloatArray | None = None,
-        alpha: float = 1.0,
-        pull: FloatArray | None = None,
-        temperature: float = 1.0,
-        likelihood: bool = True,
-        hard: bool = False,
-        contrasts: FloatArray | None = None,
-        rough: bool = False,
-    ) -> Totals:
-        """One sweep over all rows; see ``fairmix.kernels.softmax`` for what it sums."""
+    @property
+    def group_sizes(self) -> FloatArray:
+        """Weight of each group, (M,)."""
+
+    def softmax_pass(self, logits: Logits, **settings: Any) -> Totals:
+        """One sweep over the rows, with the settings of `Sweep`."""
 
     def each(self, work: Callable[[Block], Result]) -> Iterator[Result]:
         """What ``work`` makes of every block, in the order of the rows."""
 
-    def sample(self, n_rows: int, rng: np.random.Generator) -> Table:
-        """A table of rows drawn without replacement."""
+
+class Blocks(ABC, Generic[Item]):
+    """Things, one for each run of rows, in the order of the rows. A back end is one of these.
+
+    The things may be read when they are needed, or be far away: only what a function makes of
+    them comes back.
+    """
+
+    n_blocks: int
+    # Whether the things are in this process and stay there.
+    local: bool
+
+    @abstractmethod
+    def each(
+        self, work: Callable[[Item], Result], numbers: Sequence[int] | None = None
+    ) -> Iterator[Result]:
+        """What ``work`` makes of the things with these increasing numbers, None for all."""
+
+    @abstractmethod
+    def map(self, function: Callable[[Item], Result], *, keep: bool) -> Blocks[Result]:
+        """What a function makes of each, as blocks; ``keep`` where memory allows."""

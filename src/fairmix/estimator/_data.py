@@ -1,0 +1,78 @@
+"""Data to learn from: its columns and groups, and how its rows become a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmix.columns import Columns
+from fairmix.groups import Groups
+from fairmix.model import Model
+from fairmix.tables import MemoryStore, Store, Summary
+from fairmix.totals import FloatArray, IntArray
+
+
+class Data(Protocol):
+    """Rows, wherever they live."""
+
+    @property
+    def columns(self) -> Columns:
+        """Roles of the columns, without a scale."""
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """Names of the groups, none without groups."""
+
+    def store(self, columns: Columns, summary: Summary | None = None) -> Store:
+        """The rows that count, as the given columns read them."""
+
+    def labels(self, model: Model) -> IntArray | None:
+        """Label of each row; None where they would not fit in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryData:
+    """A table in memory.
+
+    ``table`` is a data frame or an array without the sensitive column, ``weight`` one weight per
+    row or None.
+    """
+
+    table: nw.DataFrame[Any] | NDArray[Any]
+    columns: Columns
+    groups: Groups | None
+    weight: FloatArray | None
+    n_jobs: int
+    block_rows: int
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """Names of the groups."""
+        return () if self.groups is None else self.groups.names
+
+    def store(self, columns: Columns, summary: Summary | None = None) -> MemoryStore:
+        """The rows with a positive weight."""
+        rows, groups, weight = columns.rows(self.table), self.groups, self.weight
+        if weight is not None and not weight.all():
+            # A row without weight is no row: it must not reach starts or group sizes either.
+            counted = np.flatnonzero(weight)
+            rows, weight = rows.take(counted), weight[counted]
+            groups = None if groups is None else groups.take(counted)
+        return MemoryStore(
+            rows,
+            groups=None if groups is None else groups.codes,
+            n_groups=1 if groups is None else len(groups.names),
+            weight=weight,
+            n_jobs=self.n_jobs,
+            block_rows=self.block_rows,
+            summary=summary,
+        )
+
+    def labels(self, model: Model) -> IntArray:
+        """Label of each row, those without weight too."""
+        codes = None if self.groups is None else self.groups.codes
+        return model.labels(model.columns.rows(self.table), codes, n_jobs=self.n_jobs)

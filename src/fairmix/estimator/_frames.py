@@ -1,0 +1,290 @@
+"""Frames: rows that come block by block as Arrow tables, from files or from a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fairmix.columns import Columns, categorical_positions, column_title
+from fairmix.groups import Groups, check_missing, encode_groups, match_groups
+from fairmix.kernels import hard_labels
+from fairmix.model import Model
+from fairmix.tables import BLOCK_ROWS, Blocks, FileBlocks, Frame, PathLike, Store, Summary
+from fairmix.totals import Block, Chunk, FloatArray, IntArray
+
+# Categories of a column, and groups, are kept in memory: more than this are an identifier.
+MAX_LEVELS = 100_000
+# Labels are written in row groups of this many rows.
+WRITTEN_ROWS = 2**20
+COUNT = "count_all"
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of frames are for, by name."""
+
+    features: tuple[str, ...]
+    sensitive: tuple[str, ...] = ()
+    weight: str | None = None
+
+    @property
+    def used(self) -> list[str]:
+        """All columns that are read."""
+        others = (*self.sensitive, *([] if self.weight is None else [self.weight]))
+        return list(dict.fromkeys((*self.features, *others)))
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """Turns a frame into a chunk."""
+
+    roles: Roles
+    columns: Columns
+    group_names: tuple[str, ...]
+    block_rows: int
+
+    def __call__(self, frame: Frame) -> Chunk:
+        """Rows, groups and weights of the frame."""
+        table, roles = frame.table, self.roles
+        try:
+            rows = self.columns.rows(_narwhal(table.select(roles.features)))
+            groups: IntArray = np.zeros(len(table), dtype=np.intp)
+            if roles.sensitive:
+                groups = match_groups(table.select(roles.sensitive), self.group_names)
+        except ValueError as error:
+            first = frame.number * self.block_rows
+            raise ValueError(f"In rows {first} to {first + len(table) - 1}: {error}") from error
+        weight = None if roles.weight is None else _weights(table, roles.weight)
+        return Chunk(frame.number, rows, groups, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class FrameData:
+    """Data whose rows come block by block.
+
+    Attributes
+    ----------
+    frames : Blocks of Frame
+        The rows; ``block_rows`` in each but the last.
+    roles : Roles
+        What the columns are for.
+    columns : Columns
+        How the features are read.
+    groups : Groups or None
+        The groups and their sizes; it has no codes of rows.
+    block_rows : int
+        Rows of a block.
+    """
+
+    frames: Blocks[Frame]
+    roles: Roles
+    columns: Columns
+    groups: Groups | None
+    block_rows: int = BLOCK_ROWS
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """Names of the groups."""
+        return () if self.groups is None else self.groups.names
+
+    def store(self, columns: Columns, summary: Summary | None = None) -> Store:
+        """The rows, read anew in every pass."""
+        reader = Reader(self.roles, columns, self.group_names, self.block_rows)
+        n_groups = max(1, len(self.group_names))
+        return Store(self.frames.map(reader, keep=False), n_groups, summary)
+
+    def labels(self, model: Model) -> None:
+        """None: there may be more rows than fit in memory."""
+
+
+def learn_frames(
+    frames: Blocks[Frame],
+    schema: pa.Schema,
+    roles: Roles,
+    categorical_features: object,
+    block_rows: int = BLOCK_ROWS,
+) -> FrameData:
+    """Find categories and groups of all rows, by one pass over the columns that hold them."""
+    nothing = _narwhal(schema.empty_table().select(roles.features))
+    categorical = categorical_positions(categorical_features, nothing, roles.features)
+    look = Look(tuple(roles.features[j] for j in categorical), roles.sensitive, roles.weight)
+    # A column of dates or the like is told before a pass over all rows.
+    if len(categorical) < len(roles.features):
+        Columns(roles.features, categorical, ()).numbers(nothing)
+    levels: tuple[tuple[str, ...], ...] = ()
+    groups = None
+    if look.names:
+        seen = look(Frame(0, schema.empty_table()))
+        some = frames.select(look.names) if isinstance(frames, FileBlocks) else frames
+        for more in some.each(look):
+            seen = seen.merged(more)
+        seen.check(look)
+        levels = tuple(
+            encode_groups(values, argument=column_title(name)).names
+            for name, values in zip(look.categorical, seen.levels, strict=True)
+        )
+        groups = seen.groups(roles.sensitive) if roles.sensitive else None
+    columns = Columns(roles.features, categorical, levels)
+    return FrameData(frames, roles, columns, groups, block_rows)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Finds the values of the columns that are coded."""
+
+    categorical: tuple[str, ...]
+    sensitive: tuple[str, ...]
+    weight: str | None
+
+    @property
+    def names(self) -> list[str]:
+        """Columns to look at."""
+        return Roles(self.categorical, self.sensitive, self.weight).used
+
+    def __call__(self, frame: Frame) -> Seen:
+        """Different values of each categorical column, and combinations of the sensitive ones."""
+        table = frame.table
+        coded = {name: _plain(table[name]) for name in {*self.categorical, *self.sensitive}}
+        absent = {name: pc.is_null(values, nan_is_null=True) for name, values in coded.items()}
+        gaps = [int(pc.sum(absent[name]).as_py() or 0) for name in self.categorical]
+        levels = [coded[name].unique() for name in self.categorical]
+        ungrouped = np.zeros(len(table), dtype=bool)
+        for name in self.sensitive:
+            ungrouped |= absent[name].to_numpy()
+        # By position: any name may be that of a column.
+        combined = pa.table({str(j): coded[name] for j, name in enumerate(self.sensitive)})
+        if self.sensitive:
+            keys = combined.column_names
+            combined = combined.group_by(keys, use_threads=False).aggregate([([], COUNT)])
+        weight = np.ones(0) if self.weight is None else _weights(table, self.weight)
+        return Seen(
+            len(table),
+            levels,
+            gaps,
+            combined,
+            int(ungrouped.sum()),
+            int((weight == 0).sum()),
+            int((~(np.isfinite(weight) & (weight >= 0))).sum()),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What some frames hold: values, and how many rows lack one or have no weight."""
+
+    n_rows: int
+    levels: list[pa.Array]
+    gaps: list[int]
+    combined: pa.Table
+    ungrouped: int
+    weightless: int
+    misweighted: int
+
+    def merged(self, other: Seen) -> Seen:
+        """What both hold."""
+        levels = [
+            pa.concat_arrays(pair).unique() for pair in zip(self.levels, other.levels, strict=True)
+        ]
+        combined = pa.concat_tables([self.combined, other.combined])
+        if keys := [name for name in combined.column_names if name != COUNT]:
+            counted = combined.group_by(keys, use_threads=False).aggregate([(COUNT, "sum")])
+            combined = counted.rename_columns([*keys, COUNT])
+        for values in (*levels, combined):
+            if len(values) > MAX_LEVELS:
+                raise ValueError(
+                    f"A categorical or sensitive column has more than {MAX_LEVELS} categories, "
+                    f"among them {values[:3].to_pylist()}. Drop an identifier from the files, and "
+                    "texts from a column of numbers."
+                )
+        return Seen(
+            self.n_rows + other.n_rows,
+            levels,
+            [a + b for a, b in zip(self.gaps, other.gaps, strict=True)],
+            combined,
+            self.ungrouped + other.ungrouped,
+            self.weightless + other.weightless,
+            self.misweighted + other.misweighted,
+        )
+
+    def check(self, look: Look) -> None:
+        """Refuse missing labels and weights that are none."""
+        check_missing(self.ungrouped, self.n_rows, "sensitive_features")
+        for name, gap in zip(look.categorical, self.gaps, strict=True):
+            check_missing(gap, self.n_rows, column_title(name))
+        if self.misweighted:
+            raise ValueError(
+                f"sample_weight={look.weight!r} has {self.misweighted} values that are negative, "
+                "NaN or infinity. Give weights above 0."
+            )
+        if self.weightless:
+            raise ValueError(
+                f"sample_weight={look.weight!r} has {self.weightless} weights of 0, which files "
+                "cannot hold. Drop these rows from the files."
+            )
+
+    def groups(self, names: Sequence[str]) -> Groups:
+        """The groups and their sizes."""
+        groups = encode_groups(self.combined.drop_columns([COUNT]).rename_columns(list(names)))
+        counts = self.combined[COUNT].to_numpy()
+        sizes = np.bincount(groups.codes, counts, len(groups.names)).astype(np.intp)
+        return replace(groups, sizes=sizes)
+
+
+def _weights(table: pa.Table, name: str) -> FloatArray:
+    values = table[name].to_numpy()
+    if values.dtype.kind not in "biuf":
+        raise ValueError(
+            f"sample_weight={name!r} has type {table.schema.field(name).type}, not numbers. Name "
+            "a column of weights above 0."
+        )
+    return np.asarray(values, dtype=np.float64)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Categories by their values: dictionaries differ from frame to frame."""
+    kind = column.type
+    return column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
+
+
+def _narwhal(table: pa.Table) -> nw.DataFrame[Any]:
+    return nw.from_native(table, eager_only=True)
+
+
+def write_labels(model: Model, blocks: Blocks[Chunk], output: PathLike) -> Path:
+    """Write the cluster of each row to a Parquet file, which appears when it is complete."""
+    path = Path(output)
+    logits = model.mixture.logits(model.theta)
+    store = Store(blocks, 1 if model.offsets is None else len(model.offsets))
+    schema = pa.schema([pa.field("cluster", pa.int32(), nullable=False)])
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+
+    def work(block: Block) -> IntArray:
+        return hard_labels(block, logits, model.offsets).astype(np.int32)
+
+    try:
+        with pq.ParquetWriter(part, schema) as writer:
+            held: list[IntArray] = []
+            for labels in model.table(store).each(work):
+                held.append(labels)
+                if sum(map(len, held)) >= WRITTEN_ROWS:
+                    writer.write_table(_labels_table(held, schema))
+                    held.clear()
+            if held:
+                writer.write_table(_labels_table(held, schema))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path
+
+
+def _labels_table(labels: list[IntArray], schema: pa.Schema) -> pa.Table:
+    return pa.table([np.concatenate(labels)], schema=schema)

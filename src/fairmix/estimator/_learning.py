@@ -1,0 +1,223 @@
+"""Learning: from data to a fitted model and what is published of it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
+
+from fairmix.columns import Columns
+from fairmix.criteria import CRITERIA, smallest_ratio
+from fairmix.estimator._data import Data, MemoryData
+from fairmix.estimator._prediction import Prediction
+from fairmix.fitting import Settings, allowed_gap, make_family, make_propensity, solve
+from fairmix.groups import Groups
+from fairmix.mixture import Mixture
+from fairmix.model import Model
+from fairmix.solvers import Iteration, Solution, Status
+from fairmix.tables import BLOCK_ROWS, Journal, Store, Table, is_path, read_identity
+from fairmix.totals import FloatArray, IntArray
+
+HISTORY_DTYPE = [(name, np.float64) for name in Iteration._fields]
+# Rows of which the most frequent one is looked for.
+REPEAT_ROWS = 100_000
+# Parameters of a fit that do not change its result.
+SILENT = {"verbose", "n_jobs", "checkpoint", "random_state"}
+
+
+class Learning(Prediction):
+    """Fits a model and publishes its attributes."""
+
+    max_gap: float
+    fairness_strength: float | str
+    solver: str
+    assignment: str
+    batch_size: float | None
+    subsample: float | None
+    standardize: bool
+    warm_start: bool
+    checkpoint: str | os.PathLike[str] | None
+    get_params: Any
+
+    def _check_settings(self) -> None:
+        if self.assignment == "aware" and self.solver != "dual":
+            raise ValueError(
+                f"assignment='aware' needs solver='dual', got solver={self.solver!r}: the paper's "
+                "solvers have no tilt by group. Set solver='dual' or assignment='blind'."
+            )
+        if self.batch_size is not None and self.subsample is not None:
+            raise ValueError(
+                f"batch_size={self.batch_size} and subsample={self.subsample} are two ways to see "
+                "fewer rows. Set one of them to None."
+            )
+
+    def _source(self, X: Any, sensitive_features: Any, sample_weight: Any) -> Data:
+        """Data of files or of a table."""
+        if not is_path(X):
+            return self._data(X, sensitive_features, sample_weight)
+        data = self._learn_files(X, sensitive_features, sample_weight, self._block_rows)
+        self._refuse_one_group(data.groups)
+        return data
+
+    def _data(self, X: Any, sensitive_features: Any, sample_weight: ArrayLike | None) -> MemoryData:
+        X, groups = self._take_groups(X, sensitive_features)
+        self._refuse_one_group(groups)
+        table = self._read(X, reset=True)
+        columns = Columns.learn(table, self.categorical_features)
+        weight = self._weights(sample_weight, X)
+        return MemoryData(
+            table, columns, groups, weight, effective_n_jobs(self.n_jobs), self._block_rows
+        )
+
+    def _refuse_one_group(self, groups: Groups | None) -> None:
+        if groups is not None and len(groups.names) == 1 and self.fairness_strength:
+            raise ValueError(
+                f"sensitive_features holds one group only, {groups.names[0]!r}. Fairness compares "
+                "groups: give labels with two or more, or leave sensitive_features out."
+            )
+
+    @property
+    def _block_rows(self) -> int:
+        """Rows of a block: batches are of whole blocks."""
+        whole = isinstance(self.batch_size, int | np.integer)
+        return min(BLOCK_ROWS, int(self.batch_size)) if whole and self.batch_size else BLOCK_ROWS
+
+    def _settings(self) -> Settings:
+        return Settings(**{field.name: getattr(self, field.name) for field in fields(Settings)})
+
+    def _learn(self, data: Data) -> None:
+        with threadpool_limits(1, user_api="blas"):
+            columns, store = data.columns, data.store(data.columns)
+            if store.n_rows < self.n_components:
+                raise ValueError(
+                    f"n_components={self.n_components} clusters need at least as many rows, X has "
+                    f"n_samples={store.n_rows}. Lower n_components or give more rows."
+                )
+            if self.standardize and columns.numeric:
+                moments = store.summary.moments
+                columns = columns.standardized(moments.mean, moments.variance)
+                summary = store.summary._replace(moments=moments.standardized())
+                store = data.store(columns, summary)
+            solution = self._solve(columns, store)
+            self._publish(solution, store, data)
+        self._warn(solution, store)
+
+    def _solve(self, columns: Columns, store: Store) -> Solution:
+        settings = self._settings()
+        journal, seed, propensity_seed = self._journal(store)
+        mixture = Mixture(make_family(settings, columns, store))
+        propensity = make_propensity(settings, store, propensity_seed)
+        table = Table(store, mixture.family.encode, propensity=propensity, journal=journal)
+        warm = self._model.theta_for(mixture) if self.warm_start and self._is_fitted() else None
+        solution = solve(settings, mixture, table, seed, warm)
+        order = np.argsort(-mixture.weights(solution.theta), kind="stable")
+        offsets = None if solution.offsets is None else solution.offsets[:, order]
+        theta = mixture.reorder(solution.theta, order)
+        # Without a tilt the propensity was only for the start.
+        kept = None if offsets is None else propensity
+        self._model = Model(columns, mixture, theta, offsets, kept, solution.temperature)
+        if journal is not None:
+            journal.remove()
+        return solution
+
+    def _journal(self, store: Store) -> tuple[Journal | None, int, int]:
+        """The checkpoint, if there is to be one, and the two seeds of the fit."""
+        from fairmix import __version__
+
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2).tolist()
+        if self.checkpoint is None:
+            return None, *seeds
+        path = Path(self.checkpoint)
+        parameters = {k: repr(v) for k, v in sorted(self.get_params().items()) if k not in SILENT}
+        if self.random_state is None or not isinstance(self.random_state, int | np.integer):
+            # No seed was given, so those of the unfinished fit are as good as any.
+            seeds = read_identity(path).get("seeds", seeds) if path.exists() else seeds
+        identity = {
+            "version": __version__,
+            "numpy": np.__version__,
+            "data": store.summary.digest,
+            "seeds": seeds,
+            **parameters,
+        }
+        if self.warm_start and self._is_fitted():
+            identity["warm"] = self._model.theta.tolist()
+        return Journal(path, identity), *seeds
+
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "_model")
+
+    def _publish(self, solution: Solution, store: Store, data: Data) -> None:
+        for name, value in self._model.parameters().items():
+            setattr(self, f"{name}_", value)
+        self.categories_ = [np.array(names) for names in self._model.columns.levels]
+        self.groups_ = np.array(data.group_names, dtype=str)
+        sizes: IntArray = store.group_counts if data.group_names else np.array((), dtype=np.intp)
+        self.group_sizes_ = sizes
+        labels = data.labels(self._model)
+        if labels is not None:
+            self.labels_ = labels
+        elif hasattr(self, "labels_"):
+            del self.labels_
+        self._publish_fairness(*self._model.masses(store), solution)
+        self.lower_bound_ = solution.objective
+        self.history_ = np.array([tuple(row) for row in solution.history], dtype=HISTORY_DTYPE)
+        self.n_iter_ = len(solution.history)
+        self.converged_ = solution.status in (Status.CONVERGED, Status.STALLED)
+
+    def _publish_fairness(self, hard: FloatArray, soft: FloatArray, solution: Solution) -> None:
+        criterion = CRITERIA[self.criterion]
+        self.label_gap_ = criterion.value(_rates(hard))
+        self.soft_gap_ = criterion.value(_rates(soft))
+        mass = hard if self.gap_of == "labels" else soft
+        self.rates_ = _rates(mass)
+        self.gap_ = self.label_gap_ if self.gap_of == "labels" else self.soft_gap_
+        self.balance_ = smallest_ratio(mass)
+        self._filled = int((hard.sum(axis=0) > 0).sum())
+        if solution.multipliers is not None:
+            self.fairness_strength_ = criterion.support(solution.multipliers)
+        else:
+            fair = len(self.groups_) > 0 and self.fairness_strength != "auto"
+            self.fairness_strength_ = float(self.fairness_strength) if fair else 0.0
+
+    def _warn(self, solution: Solution, store: Store) -> None:
+        if self._filled < self.n_components:
+            _warn(
+                f"Only {self._filled} of n_components={self.n_components} clusters have members. "
+                "Lower n_components, loosen max_gap (or fairness_strength), or raise n_init."
+            )
+        bounded = len(self.groups_) > 1 and self.fairness_strength == "auto"
+        allowed = allowed_gap(self.max_gap, self.gap_of, self.group_sizes_) if bounded else np.inf
+        if self.gap_ > allowed:
+            _warn(
+                f"The gap of the {self.gap_of} is {self.gap_:.4g}, above max_gap={self.max_gap:g}. "
+                f"{_repeats(store)}Loosen max_gap, raise n_init or max_iter, lower n_components, "
+                "or try gap_of='probabilities'."
+            )
+        if solution.status is Status.MAX_ITER:
+            _warn(solution.status.value)
+
+
+def _repeats(store: Store) -> str:
+    """Why hard labels of purely categorical rows may miss a bound: equal rows move together."""
+    rows = store.sample(REPEAT_ROWS, np.random.default_rng(0)).rows
+    if rows.numeric is not None or rows.codes is None:
+        return ""
+    share = np.unique(rows.codes, axis=0, return_counts=True)[1].max() / rows.n_rows
+    return f"Equal rows get equal labels, and the most frequent one is {share:.1%} of all. "
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, ConvergenceWarning, stacklevel=4)
+
+
+def _rates(mass: FloatArray) -> FloatArray:
+    return np.asarray(mass / mass.sum(axis=1, keepdims=True))

@@ -1,0 +1,287 @@
+"""Online learning: solvers on batches of rows that never come back.
+
+What went by is remembered in two ways.
+
+1. *Sums.* The likelihood of past rows enters EM through s, the mean of ``q_ik`` and ``q_ik T(x_i)``
+   alone. `Running` puts the s of the past and the rows of a batch side by side, as one table::
+
+       s <- (1 - eta) s + eta s_batch,    eta = (weight of the batch / weight so far)^kappa
+
+   which is stepwise EM (Cappé and Moulines 2009): eta = t^-kappa for the t-th of equal batches.
+2. *A sample.* Rates need rows, because the tilt and the components move. `Reservoir` keeps a
+   uniform sample of each group.
+
+So a solver that knows nothing of streams climbs ``Objective(mixture, running, fair_table=sample)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fairmix.criteria import Criterion, smallest_ratio
+from fairmix.mixture import Mixture
+from fairmix.objective import Objective, Penalty
+from fairmix.solvers._base import Iteration, Solution, Status
+from fairmix.solvers.dual import CLOSE, REACH, Dual
+from fairmix.solvers.em import EM
+from fairmix.solvers.gradient import GradientDescent
+from fairmix.solvers.tilt import Tilt
+from fairmix.tables import MemoryStore, Table
+from fairmix.tables._base import Result
+from fairmix.tables.store import allocate, concatenate_rows
+from fairmix.totals import Block, FloatArray, IntArray, Logits, Rows, Totals
+
+# Forgetting, between 0.5 and 1. One keeps all rows alike, whatever parameters they were seen with.
+KAPPA = 0.8
+# M-steps of the dual solver at each batch, and Newton steps of the tilt before each.
+M_STEPS = 2
+TILT_STEPS = 6
+
+
+@dataclass(eq=False)
+class Reservoir:
+    """A uniform sample without replacement of each group of a stream.
+
+    Every row draws a key; a group keeps the rows with the smallest keys. Groups have their share
+    of the sample, and a few rows in any case; weights make up for the difference.
+
+    Parameters
+    ----------
+    size : int
+        Rows, about.
+    n_groups : int
+        M.
+    rng : Generator
+        Draws the keys.
+    """
+
+    size: int
+    n_groups: int
+    rng: np.random.Generator
+    rows: Rows | None = None
+    groups: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    weight: FloatArray = field(default_factory=lambda: np.zeros(0))
+    keys: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(self.n_groups, dtype=np.int64)
+        # A row that comes now is kept if its key is below that of every row dropped before.
+        self.limits = np.ones(self.n_groups)
+        self.seen_weight = 0.0
+
+    def add(self, batch: MemoryStore) -> None:
+        """Let the rows of a batch in, and others out."""
+        keys = self.rng.random(batch.n_rows)
+        self.counts += np.bincount(batch.groups, minlength=self.n_groups)
+        weight = np.ones(batch.n_rows) if batch.weight is None else batch.weight
+        self.seen_weight += float(weight.sum())
+        old = [] if self.rows is None else [self.rows]
+        self.rows = concatenate_rows([*old, batch.rows])
+        self.groups = np.concatenate([self.groups, batch.groups])
+        self.weight = np.concatenate([self.weight, weight])
+        self.keys = np.concatenate([self.keys, keys])
+        self._drop()
+
+    def _drop(self) -> None:
+        wanted = allocate(self.counts, self.size)
+        for group, count in enumerate(wanted):
+            keys = self.keys[self.groups == group]
+            keys = keys[keys < self.limits[group]]
+            if len(keys) > count:
+                self.limits[group] = np.partition(keys, count)[count]
+        kept = np.flatnonzero(self.keys < self.limits[self.groups])
+        assert self.rows is not None
+        self.rows, self.groups = self.rows.take(kept), self.groups[kept]
+        self.weight, self.keys = self.weight[kept], self.keys[kept]
+
+    @property
+    def n_seen(self) -> int:
+        """Rows of the stream so far."""
+        return int(self.counts.sum())
+
+    def store(self, n_jobs: int = 1) -> MemoryStore:
+        """The sample, in the order in which it came."""
+        assert self.rows is not None
+        kept = np.bincount(self.groups, minlength=self.n_groups)
+        scale = (self.counts / self.counts.sum()) / (kept / kept.sum())
+        weight = self.weight * scale[self.groups]
+        return MemoryStore(
+            self.rows,
+            groups=self.groups,
+            n_groups=self.n_groups,
+            weight=None if (weight == 1).all() else weight,
+            n_jobs=n_jobs,
+        )
+
+
+class Running:
+    """The rows of a batch and the sums of all rows before it, as a table.
+
+    Its log-likelihood is that of the batch plus EM's lower bound for the past, up to a constant.
+
+    Parameters
+    ----------
+    batch : Table
+        The rows that are here.
+    past : Logits
+        s, mean sums of the E-steps of the rows before.
+    step : float
+        eta, the share of the batch.
+    """
+
+    def __init__(self, batch: Table, past: Logits, step: float) -> None:
+        self.batch = batch
+        self.n_rows = batch.n_rows
+        self.group_sizes: FloatArray = batch.group_sizes / step
+        self._past = past * ((1 - step) * float(self.group_sizes.sum()))
+        self._step = step
+
+    def softmax_pass(self, logits: Logits, **settings: Any) -> Totals:
+        """A sweep over the batch, with the past added to sums and log-likelihood."""
+        totals = self.batch.softmax_pass(logits, **settings)
+        return replace(
+            totals,
+            weight=totals.weight / self._step,
+            log_likelihood=totals.log_likelihood + self._past.dot(logits),
+            sums=totals.sums + self._past * settings.get("alpha", 1.0),
+        )
+
+    def each(self, work: Callable[[Block], Result]) -> Iterator[Result]:
+        """What ``work`` makes of every block of the batch."""
+        return self.batch.each(work)
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a stream has come to.
+
+    Attributes
+    ----------
+    theta : array
+        Parameters that the next E-step starts from.
+    multipliers : (M, K) array or None
+        Of the tilt of that E-step; None without one.
+    sums : Logits
+        s, mean sums of the E-steps so far.
+    weight : float
+        Of all rows so far.
+    """
+
+    theta: FloatArray
+    multipliers: FloatArray | None
+    sums: Logits
+    weight: float
+
+
+@dataclass(frozen=True)
+class Online:
+    """Takes a solver along a stream.
+
+    Parameters
+    ----------
+    solver : Dual, EM or GradientDescent
+        Of batch learning. The last two run to their end at each batch.
+    penalty : Penalty or None
+        What EM and gradient steps subtract from the likelihood.
+    """
+
+    solver: Dual | EM | GradientDescent
+    penalty: Penalty | None = None
+
+    def begin(
+        self,
+        mixture: Mixture,
+        sample: Table,
+        weight: float,
+        theta: FloatArray,
+        multipliers: FloatArray | None,
+    ) -> Place:
+        """From a fit of the sample, which stands for rows of some weight."""
+        objective = Objective(mixture, sample, self.penalty)
+        if isinstance(self.solver, Dual):
+            theta, multipliers = self._tilted(objective, theta, multipliers, steps=0)
+        return self._place(objective, theta, multipliers, weight)
+
+    def advance(
+        self, mixture: Mixture, sample: Table, batch: Table, place: Place
+    ) -> tuple[Place, Solution]:
+        """Where a batch leads, and the solution to assign rows by.
+
+        The sample knows of the batch already.
+        """
+        weight = place.weight + float(batch.group_sizes.sum())
+        share = 1 - place.weight / weight
+        running = Running(batch, place.sums, share**KAPPA)
+        objective = Objective(mixture, running, self.penalty, fair_table=sample)
+        if isinstance(self.solver, Dual):
+            theta, multipliers = self._tilted(objective, place.theta, place.multipliers, M_STEPS)
+            rough = Solution(theta, np.nan, Status.CONVERGED, (), multipliers)
+            solution = self.solver.finish(Objective(mixture, sample), rough, sample)
+        else:
+            theta, multipliers = self.solver.solve(objective, place.theta).theta, None
+            value = Objective(mixture, sample, self.penalty).evaluate(theta).value
+            solution = Solution(theta, value, Status.CONVERGED, ())
+        return self._place(objective, theta, multipliers, weight), solution
+
+    def _tilted(
+        self, objective: Objective, theta: FloatArray, multipliers: FloatArray | None, steps: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """M-steps, the tilt solved for before each and at the end."""
+        solver, mixture = self.solver, objective.mixture
+        assert isinstance(solver, Dual)
+        level = mixture.with_equal_weights if solver.equal_weights else lambda theta: theta
+        tilt = Tilt(objective.fair, mixture.n_components, multipliers)
+        theta = level(theta)
+        for step in range(steps + 1):
+            logits = mixture.logits(theta)
+            for _ in range(TILT_STEPS):
+                totals = tilt.measure(logits, solver.temperature, alpha=0.0)
+                rates = tilt.rates(totals)
+                residual = tilt.residual(rates, totals, solver.temperature, solver.constraint)
+                if residual < CLOSE:
+                    break
+                tilt.step(rates, totals, solver.temperature, solver.constraint, REACH)
+            if step < steps:
+                totals = tilt.expect(objective.table, logits, solver.temperature)
+                theta = level(mixture.maximize(totals.sums))
+        return theta, tilt.multipliers
+
+    def _place(
+        self,
+        objective: Objective,
+        theta: FloatArray,
+        multipliers: FloatArray | None,
+        weight: float,
+    ) -> Place:
+        """With the sums of one more E-step."""
+        logits, table = objective.mixture.logits(theta), objective.table
+        if multipliers is None:
+            totals = table.softmax_pass(logits)
+        else:
+            assert isinstance(self.solver, Dual)
+            tilt = Tilt(objective.fair, len(logits.b), multipliers)
+            totals = tilt.expect(table, logits, self.solver.temperature)
+        return Place(theta, multipliers, totals.sums * (1 / totals.weight), weight)
+
+
+def look(
+    logits: Logits,
+    sample: Table,
+    objective: float,
+    criterion: Criterion,
+    offsets: FloatArray | None,
+    temperature: float,
+) -> Iteration:
+    """A row of the history: how a map does on the sample, in no time."""
+    totals = sample.softmax_pass(logits, offsets=offsets, temperature=temperature, alpha=0.0)
+    return Iteration(
+        objective=objective,
+        log_likelihood=totals.log_likelihood / totals.weight,
+        gap=criterion.value(totals.mass / sample.group_sizes[:, None]),
+        balance=smallest_ratio(totals.mass),
+        seconds=0.0,
+    )

@@ -1,0 +1,106 @@
+"""Mini-batches: fixed sets of blocks, taken in turn, with the totals of all of them kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from fairmix.tables._base import Result
+from fairmix.tables.table import Table
+from fairmix.totals import Block, FloatArray, Logits, Totals, add_up
+
+
+class Part:
+    """The rows of some blocks of a table, as a table of its own."""
+
+    def __init__(self, table: Table, blocks: Sequence[int]) -> None:
+        self.table = table
+        self.blocks = blocks
+        counts = table.store.summary.block_counts[list(blocks)].sum(axis=0)
+        self.n_rows = int(counts.sum())
+        # Rows stand for weights; what needs the exact weight has it from the pass.
+        scale = table.group_sizes / np.maximum(table.store.group_counts, 1)
+        self.group_sizes: FloatArray = counts * scale
+
+    def softmax_pass(self, logits: Logits, **settings: Any) -> Totals:
+        """One sweep over the rows of the part."""
+        return self.table.softmax_pass(logits, blocks=self.blocks, **settings)
+
+    def each(self, work: Callable[[Block], Result]) -> Iterator[Result]:
+        """What ``work`` makes of every block."""
+        return self.table.each(work, self.blocks)
+
+
+class Batches:
+    """A table whose E-steps visit one batch at a time (the paper's Algorithm 3).
+
+    Every E-step makes new totals of the next batch, takes its old ones from the sum and adds the
+    new ones: Neal and Hinton's incremental EM, exact for any cut of the data. The batches are
+    fixed sets of blocks in a new random order for each round over all of them; the first E-step
+    visits all. Other passes are over all rows.
+
+    Parameters
+    ----------
+    table : Table
+        All rows.
+    batch_rows : int
+        Rows of a batch, about: batches are of whole blocks and equal up to one.
+    rng : Generator
+        Shuffles.
+    """
+
+    def __init__(self, table: Table, batch_rows: int, rng: np.random.Generator) -> None:
+        self.table = table
+        self.batch_rows = batch_rows
+        self._rng = rng
+        n_batches = max(1, min(table.n_blocks, round(table.n_rows / batch_rows)))
+        shuffled = rng.permutation(table.n_blocks)
+        self.parts = [
+            Part(table, sorted(numbers.tolist())) for numbers in np.array_split(shuffled, n_batches)
+        ]
+        self._turns: list[int] = []
+        self._totals: list[Totals] = []
+        self._sum: Totals | None = None
+
+    def fresh(self) -> Batches:
+        """New batches of the same table."""
+        return Batches(self.table, self.batch_rows, self._rng)
+
+    @property
+    def n_rows(self) -> int:
+        """N."""
+        return self.table.n_rows
+
+    @property
+    def group_sizes(self) -> FloatArray:
+        """Weight of each group, (M,)."""
+        return self.table.group_sizes
+
+    def next_part(self) -> int:
+        """The number of the next batch; every batch once in each round."""
+        if not self._turns:
+            self._turns = self._rng.permutation(len(self.parts)).tolist()
+            # Rounding of many subtractions and additions ends with each round.
+            self._sum = add_up(self._totals) if self._totals else None
+        return self._turns.pop()
+
+    def softmax_pass(self, logits: Logits, **settings: Any) -> Totals:
+        """Totals of all rows, of which an E-step has made those of one batch anew."""
+        if settings.get("alpha", 1.0) != 1.0 or settings.get("pull") is not None:
+            return self.table.softmax_pass(logits, **settings)
+        if not self._totals:
+            self._totals = [part.softmax_pass(logits, **settings) for part in self.parts]
+            self._sum = add_up(self._totals)
+            return self._sum
+        number = self.next_part()
+        assert self._sum is not None
+        new = self.parts[number].softmax_pass(logits, **settings)
+        self._sum = self._sum - self._totals[number] + new
+        self._totals[number] = new
+        return self._sum
+
+    def each(self, work: Callable[[Block], Result]) -> Iterator[Result]:
+        """What ``work`` makes of every block, in the order of the rows."""
+        return self.table.each(work)

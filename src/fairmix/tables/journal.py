@@ -1,0 +1,182 @@
+"""A journal of passes: what lets a fit go on after its process died.
+
+A fit is a fixed sequence of passes with a little arithmetic in between. The journal keeps what each
+pass returned. A new process repeats the arithmetic, is told the known passes by the journal, and
+does only the rest: every solver resumes with the same bits, whatever it was doing.
+
+The file is a NumPy ``.npz`` archive without pickle, replaced in one step by a complete new one.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairmix.totals import FloatArray, Logits, Totals
+
+FORMAT = 1
+# Seconds between two writings, and how many times longer than a writing that must be at least.
+EVERY = 3.0
+PATIENCE = 20.0
+
+
+class Journal:
+    """Remembers passes in a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file. An existing one is read.
+    identity : dict
+        What the fit is of: data, settings, version. A file of another fit is refused.
+    """
+
+    def __init__(self, path: Path, identity: dict[str, Any]) -> None:
+        self.path = path
+        self.identity = identity
+        self._known = _read(path, identity) if path.exists() else []
+        self._next = 0
+        self._written = time.monotonic()
+        self._patience = EVERY
+
+    def answer(self, question: tuple[FloatArray | None, ...], ask: Callable[[], Totals]) -> Totals:
+        """The totals of a pass, from the file or by asking for them."""
+        check = _digest(question)
+        if self._next < len(self._known):
+            known_check, totals = self._known[self._next]
+            if known_check != check:
+                raise ValueError(
+                    f"checkpoint={str(self.path)!r} was made by other code or on another kind of "
+                    f"machine: pass {self._next} differs. Delete the file to start anew."
+                )
+        else:
+            totals = ask()
+            self._known.append((check, totals))
+        self._next += 1
+        if self._next == len(self._known) and time.monotonic() - self._written > self._patience:
+            self.write()
+        return totals
+
+    def write(self) -> None:
+        """Replace the file by one with all that is known."""
+        started = time.monotonic()
+        arrays: dict[str, Any] = {"check": np.array([check for check, _ in self._known], np.uint32)}
+        columns = [_flat(totals) for _, totals in self._known]
+        for name in columns[0] if columns else ():
+            parts = [column[name] for column in columns]
+            arrays[f"{name}.values"] = np.concatenate([part.ravel() for part in parts])
+            arrays[f"{name}.shapes"] = np.array([_shape(part) for part in parts], np.int64)
+        head = {"format": FORMAT, "identity": self.identity}
+        arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)
+        replace_file(self.path, buffer.getvalue())
+        self._written = time.monotonic()
+        self._patience = max(EVERY, PATIENCE * (self._written - started))
+
+    def remove(self) -> None:
+        """Delete the file: the fit is done."""
+        self.path.unlink(missing_ok=True)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file so that at any moment the old one or the whole new one is there."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _digest(question: tuple[FloatArray | None, ...]) -> int:
+    check = 0
+    for part in question:
+        check = zlib.crc32(b"-" if part is None else np.ascontiguousarray(part).tobytes(), check)
+    return check
+
+
+def _flat(totals: Totals) -> dict[str, FloatArray]:
+    values = {field.name: getattr(totals, field.name) for field in fields(Totals)}
+    sums = values.pop("sums")
+    out = {name: np.asarray(value, dtype=np.float64) for name, value in values.items()}
+    return out | {"b": sums.b, "W": sums.W}
+
+
+def _shape(part: FloatArray) -> tuple[int, ...]:
+    """Number of axes, then their lengths, filled up to four."""
+    return (part.ndim, *part.shape, *(0,) * (4 - part.ndim))
+
+
+def read_identity(path: Path) -> dict[str, Any]:
+    """What the fit of an existing file is of."""
+    return dict(_load(path)[0]["identity"])
+
+
+def _load(path: Path) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    """Head and arrays of a complete file."""
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        head = json.loads(arrays.pop("head").tobytes())
+        if set(head) != {"format", "identity"} or "check" not in arrays:
+            raise ValueError("parts are missing")
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"checkpoint={str(path)!r} is no complete checkpoint ({error}). Delete the file to "
+            "start anew, or give another path."
+        ) from error
+    return head, arrays
+
+
+def _read(path: Path, identity: dict[str, Any]) -> list[tuple[int, Totals]]:
+    head, arrays = _load(path)
+    if head.get("format") != FORMAT:
+        raise ValueError(
+            f"checkpoint={str(path)!r} has format {head.get('format')}, this version reads "
+            f"{FORMAT}. Delete the file to start anew."
+        )
+    known, wanted = head["identity"], json.loads(json.dumps(identity))
+    for name in wanted:
+        if known.get(name) != wanted[name]:
+            raise ValueError(
+                f"checkpoint={str(path)!r} is of another fit: {name} is {known.get(name)!r} there "
+                f"and {wanted[name]!r} here. Delete the file to start anew, or give another path."
+            )
+    checks = arrays.pop("check")
+    columns = {
+        name: _split(arrays[f"{name}.values"], arrays[f"{name}.shapes"])
+        for name in sorted({key.rsplit(".", 1)[0] for key in arrays})
+    }
+    totals = [
+        _totals({name: parts[i] for name, parts in columns.items()}) for i in range(len(checks))
+    ]
+    return list(zip(checks.tolist(), totals, strict=True))
+
+
+def _split(values: FloatArray, shapes: FloatArray) -> list[FloatArray]:
+    lengths = [int(np.prod(row[1 : 1 + row[0]], dtype=np.int64)) for row in shapes]
+    parts = np.split(values, np.cumsum(lengths)[:-1]) if lengths else []
+    return [part.reshape(row[1 : 1 + row[0]]) for part, row in zip(parts, shapes, strict=True)]
+
+
+def _totals(values: dict[str, FloatArray]) -> Totals:
+    scalars = {"weight", "log_likelihood", "normaliser"}
+    sums = Logits(values.pop("b"), values.pop("W"))
+    known: dict[str, Any] = {
+        name: float(value) if name in scalars else value for name, value in values.items()
+    }
+    return Totals(sums=sums, **known)

@@ -1,0 +1,282 @@
+"""Sources: Parquet and CSV files, and how pieces of their rows are read."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+
+from fairmix.progress import Tick, progress
+
+PathLike = str | os.PathLike[str]
+Paths = PathLike | Sequence[PathLike]
+# First row, and the one after the last.
+Range = tuple[int, int]
+
+PARQUET = (".parquet", ".pq")
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+COMPRESSION = ".gz"
+KINDS = "Give files that end in .parquet, .pq, .csv, .tsv, .csv.gz or .tsv.gz, all of one kind."
+# Bytes that are decoded at once, of a Parquet file about and of a CSV file exactly.
+READ_BYTES = 2**23
+CSV_BYTES = 2**20
+
+
+def is_path(X: object) -> TypeGuard[Paths]:
+    """Whether X names files: a path, or a list of paths."""
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(isinstance(entry, str | os.PathLike) for entry in X)
+    return isinstance(X, str | os.PathLike)
+
+
+def find_files(paths: Paths) -> list[Path]:
+    """Files that a path, a pattern, a folder or a list of these names.
+
+    A list keeps its order; a pattern and a folder give their files sorted by name.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else paths
+    found = [file for path in given for file in _matches(path)]
+    twice = next((file for file in found if found.count(file) > 1), None)
+    if twice is not None:
+        raise ValueError(f"X names {str(twice)!r} more than once. Name every file once.")
+    odd = next((f for f in found if _kind(f) is None or _kind(f) != _kind(found[0])), None)
+    if odd is not None:
+        raise ValueError(f"{str(odd)!r} is no file to read together with the others. {KINDS}")
+    return found
+
+
+def _matches(path: PathLike) -> list[Path]:
+    given = Path(path)
+    if given.is_dir():
+        # Names that begin with a dot or an underscore are not data, by the convention of Parquet.
+        found = sorted(f for f in given.iterdir() if _kind(f) and f.name[0] not in "._")
+    elif given.exists():
+        found = [given]
+    else:
+        found = sorted(Path(name) for name in glob.glob(os.fspath(path), recursive=True))
+    if not found:
+        raise FileNotFoundError(f"X={os.fspath(path)!r} matches no file. {KINDS}")
+    return found
+
+
+def _kind(path: Path) -> str | None:
+    """``"parquet"``, or the delimiter of a text file; None for other files."""
+    name = path.name.lower()
+    if name.endswith(PARQUET):
+        return "parquet"
+    name = name.removesuffix(COMPRESSION)
+    return next((mark for suffix, mark in DELIMITERS.items() if name.endswith(suffix)), None)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors of a reader, as ones that name the file."""
+    try:
+        yield
+    except (FileNotFoundError, PermissionError):
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{str(path)!r} cannot be read: {error}. Repair the file, or leave it out."
+        ) from error
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    """One Parquet file. ``group_rows`` are the rows of each row group."""
+
+    path: Path
+    schema: pa.Schema
+    group_rows: tuple[int, ...]
+
+    @classmethod
+    def open(cls, path: Path) -> ParquetSource:
+        """Read the footer."""
+        column_names(path)
+        with _naming(path), pq.ParquetFile(path) as file:
+            footer = file.metadata
+            rows = tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
+            return cls(path, file.schema_arrow.remove_metadata(), rows)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the file."""
+        return sum(self.group_rows)
+
+    def pieces(self, ranges: list[Range], names: list[str]) -> Iterator[tuple[int, pa.Table]]:
+        """Tables and their first rows, from the row groups that hold rows of the ranges."""
+        starts = [0, *accumulate(self.group_rows)]
+        # Pieces of a row group, which itself may be large.
+        batch_rows = max(1024, READ_BYTES // (8 * max(1, len(names))))
+        with _naming(self.path), pq.ParquetFile(self.path, pre_buffer=False) as file:
+            _check_unchanged(self.path, file.metadata.num_rows, self.n_rows)
+            for groups in _runs(starts, ranges):
+                position = starts[groups[0]]
+                for batch in file.iter_batches(batch_rows, groups, names, use_threads=False):
+                    yield position, pa.Table.from_batches([batch])
+                    position += len(batch)
+
+
+def _runs(starts: list[int], ranges: list[Range]) -> list[list[int]]:
+    """Row groups that hold rows of the ranges, in runs without gaps."""
+    runs: list[list[int]] = []
+    remaining = deque(ranges)
+    for number, (start, stop) in enumerate(pairwise(starts)):
+        while remaining and remaining[0][1] <= start:
+            remaining.popleft()
+        if not remaining or remaining[0][0] >= stop:
+            continue
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
+
+
+@dataclass(frozen=True)
+class CsvSource:
+    """One text file with a header: numbers as float64, all other columns as strings."""
+
+    path: Path
+    schema: pa.Schema
+    n_rows: int
+
+    @classmethod
+    def open(cls, path: Path, text: Sequence[str], tick: Tick) -> CsvSource:
+        """Find rows and types by reading the whole file.
+
+        A column is of numbers when it is not in ``text`` and every value in it that is not missing
+        reads as a number. The first rows alone would say too little.
+        """
+        names = column_names(path)
+        strings = pa.schema([(name, pa.string()) for name in names])
+        n_rows, numbers = 0, [name for name in names if name not in text]
+        for batch in cls(path, strings, 0)._batches(names):
+            numbers = [name for name in numbers if _all_numbers(batch.column(name))]
+            n_rows += len(batch)
+            tick(steps=len(batch))
+        types = [(name, pa.float64() if name in numbers else pa.string()) for name in names]
+        return cls(path, pa.schema(types), n_rows)
+
+    @property
+    def words(self) -> set[str]:
+        """Columns of text."""
+        return {field.name for field in self.schema if field.type == pa.string()}
+
+    def with_words(self, words: set[str]) -> CsvSource:
+        """The same file with more columns read as text."""
+        types = [(f.name, pa.string() if f.name in words else f.type) for f in self.schema]
+        return CsvSource(self.path, pa.schema(types), self.n_rows)
+
+    def _batches(self, names: list[str]) -> Generator[pa.RecordBatch]:
+        types = {name: self.schema.field(name).type for name in names}
+        with _naming(self.path), _open_csv(self.path, types) as reader:
+            yield from reader
+
+    def pieces(self, ranges: list[Range], names: list[str]) -> Iterator[tuple[int, pa.Table]]:
+        """Tables and their first rows, from the first row of the file on."""
+        position = 0
+        with closing(self._batches(names)) as batches:
+            for batch in batches:
+                yield position, pa.Table.from_batches([batch])
+                position += len(batch)
+                if ranges[-1][1] < min(position, self.n_rows):
+                    return
+        _check_unchanged(self.path, position, self.n_rows)
+
+
+def _open_csv(path: Path, types: dict[str, pa.DataType] | None = None) -> Any:
+    """A stream of batches; ``types`` of the columns to read, None for a guess at all of them."""
+    return pcsv.open_csv(
+        pa.input_stream(os.fspath(path), compression="detect"),
+        read_options=pcsv.ReadOptions(block_size=CSV_BYTES, use_threads=False),
+        parse_options=pcsv.ParseOptions(delimiter=_kind(path), newlines_in_values=True),
+        convert_options=pcsv.ConvertOptions(
+            column_types=types, include_columns=list(types or ()), strings_can_be_null=True
+        ),
+    )
+
+
+def _all_numbers(column: pa.Array) -> bool:
+    try:
+        # Blanks around a number are no part of it, as for the reader of CSV.
+        pc.cast(pc.ascii_trim(column, characters=" \t"), pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def column_names(path: Path) -> list[str]:
+    """Names of the columns of a file."""
+    with _naming(path):
+        if _kind(path) == "parquet":
+            names = list(pq.read_schema(path).names)
+        else:
+            with _open_csv(path) as reader:
+                names = list(reader.schema.names)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{str(path)!r} has more than one column {twice!r}. Rename one of them.")
+    return names
+
+
+def _check_unchanged(path: Path, n_rows: int, known: int) -> None:
+    if n_rows != known:
+        raise ValueError(
+            f"{str(path)!r} had {known} rows and now has {n_rows}. Leave the file alone while it "
+            "is read."
+        )
+
+
+def open_sources(
+    paths: Paths, text: Sequence[str] = (), *, verbose: bool = False
+) -> list[ParquetSource] | list[CsvSource]:
+    """The files that the paths name; ``text`` are columns that CSV files hold as text."""
+    files = find_files(paths)
+    if _kind(files[0]) == "parquet":
+        return [ParquetSource.open(file) for file in files]
+    with progress("scan", None, shown=verbose, unit="rows") as tick:
+        sources = [CsvSource.open(file, text, tick) for file in files]
+    # Where one file holds text, all do. A file without rows holds neither text nor numbers.
+    words = set[str]().union(*(source.words for source in sources))
+    return [source.with_words(words) for source in sources]
+
+
+def common_schema(sources: Sequence[ParquetSource | CsvSource]) -> pa.Schema:
+    """The schema of all files: the same columns with the same types of values."""
+    first = sources[0]
+    types = [field.type for field in first.schema]
+    for source in sources[1:]:
+        if source.schema.names != first.schema.names:
+            odd = sorted(set(source.schema.names) ^ set(first.schema.names)) or "another order"
+            raise ValueError(
+                f"{str(source.path)!r} has other columns than {str(first.path)!r}: {odd}. Give "
+                "all files the same columns in the same order."
+            )
+        for j, field in enumerate(source.schema):
+            if field.type == types[j]:
+                continue
+            types[j], other = _plain(types[j]), _plain(field.type)
+            if types[j] != other:
+                raise ValueError(
+                    f"{str(source.path)!r} has the column {field.name!r} as {other}, "
+                    f"{str(first.path)!r} as {types[j]}. Give all files the same types."
+                )
+    return pa.schema(list(zip(first.schema.names, types, strict=True)))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the values themselves: categories are values, and all strings are alike."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.string() if pa.types.is_large_string(kind) else kind

@@ -1,0 +1,288 @@
+"""Stores: rows before they are encoded, their groups and weights, and samples of them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairmix.tables._base import BLOCK_ROWS, Blocks
+from fairmix.tables.memory import MemoryBlocks
+from fairmix.totals import Chunk, FloatArray, IntArray, Rows
+
+# A sample holds at least so many rows of every group, or all that there are.
+FEW = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Weight, mean and sum of squared deviations of each numeric column.
+
+    ``+`` merges two sets of rows without cancellation (Chan, Golub and LeVeque 1983).
+    """
+
+    weight: float
+    mean: FloatArray
+    squares: FloatArray
+
+    @classmethod
+    def of(cls, numeric: FloatArray | None, weight: FloatArray | None) -> Moments:
+        """Moments of some rows."""
+        if numeric is None:
+            return cls(0.0, np.zeros(0), np.zeros(0))
+        X = numeric.astype(np.float64)
+        w = np.ones(len(X)) if weight is None else weight.astype(np.float64)
+        total = float(w.sum())
+        mean = w @ X / total if total > 0 else np.zeros(X.shape[1])
+        return cls(total, mean, w @ (X - mean) ** 2)
+
+    def __add__(self, other: Moments) -> Moments:
+        total = self.weight + other.weight
+        share = other.weight / total if total > 0 else 0.0
+        step = other.mean - self.mean
+        squares = self.squares + other.squares + self.weight * share * step**2
+        return Moments(total, self.mean + share * step, squares)
+
+    @property
+    def variance(self) -> FloatArray:
+        """Mean squared deviation."""
+        return self.squares / self.weight
+
+    def standardized(self) -> Moments:
+        """Moments after these columns were standardised."""
+        return Moments(self.weight, np.zeros_like(self.mean), np.full_like(self.mean, self.weight))
+
+
+class Summary(NamedTuple):
+    """What one sweep over the raw rows tells.
+
+    ``block_counts`` (n_blocks, M) and ``group_sizes`` (M,): rows of each group in each block, and
+    the weight of each group. ``digest`` is a checksum of all values.
+    """
+
+    block_counts: IntArray
+    group_sizes: FloatArray
+    moments: Moments
+    digest: int
+
+
+class Store:
+    """Rows that can only be reached through blocks.
+
+    Parameters
+    ----------
+    blocks : Blocks of Chunk
+        The rows, ``BLOCK_ROWS`` in each block but the last.
+    n_groups : int
+        M.
+    summary : Summary or None
+        None: found by a sweep.
+    """
+
+    def __init__(
+        self, blocks: Blocks[Chunk], n_groups: int, summary: Summary | None = None
+    ) -> None:
+        self.blocks = blocks
+        self.n_groups = n_groups
+        self._summary = summary
+
+    @property
+    def summary(self) -> Summary:
+        """What one sweep tells; made when it is first needed."""
+        if self._summary is None:
+            self._summary = self._summarize()
+        return self._summary
+
+    def _summarize(self) -> Summary:
+        n_groups = self.n_groups
+
+        def look(chunk: Chunk) -> tuple[IntArray, FloatArray, Moments, int]:
+            counts = np.bincount(chunk.groups, minlength=n_groups)
+            sizes = np.bincount(chunk.groups, chunk.weight, n_groups).astype(np.float64)
+            return counts, sizes, Moments.of(chunk.rows.numeric, chunk.weight), chunk.digest
+
+        counts, sizes, moments, digests = zip(*self.blocks.each(look), strict=True)
+        return Summary(
+            np.stack(counts),
+            reduce(np.add, sizes),
+            reduce(Moments.__add__, moments),
+            zlib.crc32(np.array(digests, np.uint32).tobytes()),
+        )
+
+    @property
+    def group_sizes(self) -> FloatArray:
+        """Weight of each group, (M,)."""
+        return self.summary.group_sizes
+
+    @property
+    def group_counts(self) -> IntArray:
+        """Rows of each group, (M,)."""
+        return np.asarray(self.summary.block_counts.sum(axis=0))
+
+    @property
+    def n_rows(self) -> int:
+        """N."""
+        return int(self.summary.block_counts.sum())
+
+    def sample(
+        self,
+        n_rows: int,
+        rng: np.random.Generator,
+        *,
+        replace: bool = False,
+        block_rows: int = BLOCK_ROWS,
+    ) -> MemoryStore:
+        """Rows drawn at random within each group, in their order.
+
+        Groups have their share of the sample, except that a small one has some rows in any case;
+        weights then make up for it.
+        """
+        counts = self.group_counts
+        wanted = allocate(counts, n_rows, replace=replace)
+        if n_rows >= self.n_rows and not replace:
+            # As in memory: all rows are no draw, and keep their blocks.
+            ranks = [np.arange(have) for have in counts]
+            block_rows = int(self.summary.block_counts[0].sum())
+        else:
+            ranks = [
+                np.sort(rng.choice(int(have), int(want), replace=replace))
+                for have, want in zip(counts, wanted, strict=True)
+            ]
+        picks = _picks(ranks, self.summary.block_counts)
+        chunks = list(self.blocks.each(Picker(picks), sorted(picks)))
+        weight = None
+        if chunks[0].weight is not None:
+            weight = np.concatenate([chunk.weight for chunk in chunks if chunk.weight is not None])
+        groups = np.concatenate([chunk.groups for chunk in chunks])
+        ratio = (counts / counts.sum()) / np.where(wanted > 0, wanted / wanted.sum(), 1.0)
+        if np.abs(ratio[wanted > 0] - 1).max() > FEW / n_rows:
+            weight = ratio[groups] * (1.0 if weight is None else weight)
+        return MemoryStore(
+            concatenate_rows([chunk.rows for chunk in chunks]),
+            groups=groups,
+            n_groups=self.n_groups,
+            weight=weight,
+            n_jobs=getattr(self.blocks, "n_jobs", 1),
+            block_rows=block_rows,
+        )
+
+
+class MemoryStore(Store):
+    """Rows in memory.
+
+    Parameters
+    ----------
+    rows : Rows
+        Numeric and categorical columns.
+    groups : (N,) int array or None
+        Group codes; None puts all rows in one group.
+    n_groups : int
+        M.
+    weight : (N,) array or None
+        Row weights.
+    n_jobs : int
+        Threads of sweeps.
+    block_rows : int
+        Rows of a block.
+    summary : Summary or None
+        None: found by a sweep.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        *,
+        groups: IntArray | None = None,
+        n_groups: int = 1,
+        weight: FloatArray | None = None,
+        n_jobs: int = 1,
+        block_rows: int = BLOCK_ROWS,
+        summary: Summary | None = None,
+    ) -> None:
+        self.rows = rows
+        self.groups = np.zeros(rows.n_rows, dtype=np.intp) if groups is None else groups
+        self.weight = weight
+        self.n_jobs = n_jobs
+        n_blocks = -(-rows.n_rows // block_rows)
+
+        def chunk(number: int) -> Chunk:
+            part = slice(number * block_rows, (number + 1) * block_rows)
+            weight = None if self.weight is None else self.weight[part]
+            return Chunk(number, self.rows.take(part), self.groups[part], weight)
+
+        super().__init__(MemoryBlocks(n_blocks, chunk, n_jobs=n_jobs), n_groups, summary)
+
+    @property
+    def n_rows(self) -> int:
+        """N."""
+        return self.rows.n_rows
+
+    def sample(
+        self,
+        n_rows: int,
+        rng: np.random.Generator,
+        *,
+        replace: bool = False,
+        block_rows: int = BLOCK_ROWS,
+    ) -> MemoryStore:
+        """Rows drawn at random within each group; all of them when that many are asked for."""
+        if n_rows >= self.n_rows and not replace:
+            return self
+        return super().sample(n_rows, rng, replace=replace, block_rows=block_rows)
+
+
+@dataclass(frozen=True)
+class Picker:
+    """Takes rows of a chunk by the group's running numbers within the chunk."""
+
+    picks: dict[int, list[IntArray]]
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        """The chosen rows, in their order."""
+        chosen = [
+            np.flatnonzero(chunk.groups == group)[ranks]
+            for group, ranks in enumerate(self.picks[chunk.number])
+            if len(ranks)
+        ]
+        return chunk.take(np.sort(np.concatenate(chosen)))
+
+
+def _picks(ranks: list[IntArray], block_counts: IntArray) -> dict[int, list[IntArray]]:
+    """From sorted ranks within each group to ranks within each block."""
+    ends = np.cumsum(block_counts, axis=0)
+    starts = ends - block_counts
+    cuts = [np.searchsorted(r, edges) for r, edges in zip(ranks, ends.T, strict=True)]
+    picks = {}
+    for number, start in enumerate(starts):
+        local = []
+        for group, found in enumerate(ranks):
+            first = cuts[group][number - 1] if number else 0
+            local.append(found[first : cuts[group][number]] - start[group])
+        if any(len(found) for found in local):
+            picks[number] = local
+    return picks
+
+
+def allocate(counts: IntArray, n_rows: int, *, replace: bool = False) -> IntArray:
+    """Rows of each group in a sample: proportional, and at least a few of each."""
+    total = int(counts.sum())
+    n_rows = n_rows if replace else min(n_rows, total)
+    exact = counts * (n_rows / total)
+    wanted = np.floor(exact).astype(np.int64)
+    rest = np.argsort(wanted - exact, kind="stable")[: n_rows - int(wanted.sum())]
+    wanted[rest] += 1
+    return np.asarray(np.maximum(wanted, np.minimum(counts, FEW)))
+
+
+def concatenate_rows(rows: list[Rows]) -> Rows:
+    """Rows of several parts, one after the other."""
+
+    def join(pick: Callable[[Rows], Any]) -> Any:
+        parts = [part for part in map(pick, rows) if part is not None]
+        return np.concatenate(parts) if parts else None
+
+    return Rows(join(lambda r: r.numeric), join(lambda r: r.codes))

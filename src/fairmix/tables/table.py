@@ -1,0 +1,215 @@
+"""Tables: encoded rows, and the one thing that solvers do with them, a softmax pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairmix.kernels import Forward, backward, forward
+from fairmix.tables._base import BLOCK_ROWS, Result
+from fairmix.tables.journal import Journal
+from fairmix.tables.store import MemoryStore, Store
+from fairmix.totals import (
+    Block,
+    Chunk,
+    Features,
+    FloatArray,
+    Logits,
+    Rows,
+    Totals,
+    add_up,
+)
+
+# Features are kept between passes while they take at most this many times the bytes of the rows
+# (the products of a full covariance can be far larger), and this many bytes.
+KEPT_FEATURES_RATIO = 4
+KEPT_FEATURES_BYTES = 2**29
+# Responsibilities of the last pass are kept up to this size: the gradient of a criterion follows
+# the pass that found its value, at the same logits.
+KEPT_RESPONSIBILITIES_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Turns a chunk into the block that kernels work on."""
+
+    encode: Callable[[Rows], Features]
+    n_groups: int
+    propensity: Callable[[Rows], FloatArray] | None = None
+
+    def __call__(self, chunk: Chunk) -> Block:
+        """T(x), groups and weights of the rows."""
+        numeric = chunk.rows.numeric
+        dtype = np.dtype(np.float64 if numeric is None else numeric.dtype)
+        return Block(
+            features=self.encode(chunk.rows),
+            groups=chunk.groups,
+            n_groups=self.n_groups,
+            dtype=dtype,
+            weight=None if chunk.weight is None else chunk.weight.astype(dtype),
+            propensity=None if self.propensity is None else self.propensity(chunk.rows),
+            number=chunk.number,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """One softmax pass over a block; see ``fairmix.kernels.softmax`` for what it sums."""
+
+    logits: Logits
+    offsets: FloatArray | None = None
+    alpha: float = 1.0
+    pull: FloatArray | None = None
+    temperature: float = 1.0
+    likelihood: bool = True
+    hard: bool = False
+    contrasts: FloatArray | None = None
+    rough: bool = False
+
+    def __call__(self, block: Block) -> Totals:
+        """Totals of the block."""
+        return self.back(block, self.ahead(block))
+
+    def ahead(self, block: Block) -> Forward:
+        """Responsibilities of the block."""
+        return forward(
+            block,
+            self.logits,
+            offsets=self.offsets,
+            temperature=self.temperature,
+            likelihood=self.likelihood,
+            hard=self.hard,
+            contrasts=self.contrasts,
+            rough=self.rough,
+        )
+
+    def back(self, block: Block, ahead: Forward) -> Totals:
+        """Totals of the block, given its responsibilities."""
+        b, W = self.logits.b, self.logits.W
+        sums = Logits(np.zeros_like(b), np.zeros_like(W))
+        if self.alpha or self.pull is not None:
+            sums = backward(block, ahead.psi, W.shape[1], self.alpha, self.pull, self.temperature)
+        return ahead.totals(sums)
+
+    def same_responsibilities(self, other: Sweep) -> bool:
+        """Whether ``ahead`` gives the same. Arrays are the same when they are one object."""
+        names = ("logits", "offsets", "temperature", "likelihood", "hard", "contrasts", "rough")
+        pairs = [(getattr(self, name), getattr(other, name)) for name in names]
+        return all(a is b or (isinstance(a, float | bool) and a == b) for a, b in pairs)
+
+
+class Table:
+    """Encoded rows that solvers reach through passes.
+
+    Parameters
+    ----------
+    store : Store
+        The rows.
+    encode : callable
+        Family's ``encode``.
+    propensity : callable or None
+        Probability of each group given the row, (M, n): what a blind map may know.
+    keep : bool
+        Keep the encoded rows between passes, unless they are large. False for a single sweep.
+    journal : Journal or None
+        Remembers passes, so that a fit can go on in another process.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        encode: Callable[[Rows], Features],
+        *,
+        propensity: Callable[[Rows], FloatArray] | None = None,
+        keep: bool = True,
+        journal: Journal | None = None,
+    ) -> None:
+        self.store = store
+        self.journal = journal
+        self.encoder = Encoder(encode, store.n_groups, propensity)
+        self.blocks = store.blocks.map(self.encoder, keep=keep and self._worth_keeping())
+        self._last: tuple[Sweep, list[Forward]] | None = None
+
+    def _worth_keeping(self) -> bool:
+        if not isinstance(self.store, MemoryStore):
+            return True
+        few = self.store.rows.take(slice(0, 8))
+        encoded = sum(part.nbytes for part in self.encoder.encode(few) if part is not None)
+        in_all = encoded / few.n_rows * self.n_rows
+        return encoded <= KEPT_FEATURES_RATIO * few.nbytes and in_all <= KEPT_FEATURES_BYTES
+
+    @property
+    def n_rows(self) -> int:
+        """N."""
+        return self.store.n_rows
+
+    @property
+    def n_groups(self) -> int:
+        """M."""
+        return self.store.n_groups
+
+    @property
+    def group_sizes(self) -> FloatArray:
+        """Weight of each group, (M,)."""
+        return self.store.group_sizes
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return self.blocks.n_blocks
+
+    def softmax_pass(
+        self, logits: Logits, *, blocks: Sequence[int] | None = None, **settings: Any
+    ) -> Totals:
+        """One sweep over all rows, or over the blocks with these increasing numbers.
+
+        ``settings`` are those of `Sweep`.
+        """
+        sweep = Sweep(logits, **settings)
+        if self.journal is None:
+            return self._pass(sweep, blocks)
+        question = (logits.b, logits.W, sweep.offsets, sweep.pull)
+        return self.journal.answer(question, lambda: self._pass(sweep, blocks))
+
+    def _pass(self, sweep: Sweep, blocks: Sequence[int] | None) -> Totals:
+        logits = sweep.logits
+        if blocks is not None or not self._may_remember(logits):
+            return add_up(self.blocks.each(sweep, blocks))
+        if self._last is not None and sweep.same_responsibilities(self._last[0]):
+            known = self._last[1]
+            return add_up(self.blocks.each(lambda block: sweep.back(block, known[block.number])))
+
+        def work(block: Block) -> tuple[Forward, Totals]:
+            ahead = sweep.ahead(block)
+            return ahead, sweep.back(block, ahead)
+
+        kept, totals = zip(*self.blocks.each(work), strict=True)
+        self._last = (sweep, list(kept))
+        return add_up(totals)
+
+    def _may_remember(self, logits: Logits) -> bool:
+        size = logits.b.size * self.n_rows * np.dtype(np.float64).itemsize
+        return self.blocks.local and size <= KEPT_RESPONSIBILITIES_BYTES
+
+    def each(
+        self, work: Callable[[Block], Result], blocks: Sequence[int] | None = None
+    ) -> Iterator[Result]:
+        """What ``work`` makes of every block, in the order of the rows."""
+        yield from self.blocks.each(work, blocks)
+
+    def sample(
+        self,
+        n_rows: int,
+        rng: np.random.Generator,
+        *,
+        replace: bool = False,
+        block_rows: int = BLOCK_ROWS,
+    ) -> Table:
+        """A table of rows in memory, drawn at random within each group."""
+        drawn = self.store.sample(n_rows, rng, replace=replace, block_rows=block_rows)
+        if drawn is self.store:
+            return self
+        return Table(drawn, self.encoder.encode, propensity=self.encoder.propensity)

@@ -1,0 +1,179 @@
+"""Mini-batches, fairness samples and sub-samples."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from cases import FAMILIES, K, M, assert_close, assert_same_bits, each, problem
+from fairmix import FairMixture, metrics
+from fairmix.criteria import CRITERIA
+from fairmix.datasets import make_grouped_blobs
+from fairmix.objective import Objective, Scaled
+from fairmix.solvers import EM
+from fairmix.tables import Batches, MemoryStore, Table
+from fairmix.tables.store import allocate
+from fairmix.totals import Rows
+
+N_ROWS, BLOCK = 1000, 64
+
+
+def small_blocks(case="gaussian-diag"):
+    toy = problem(FAMILIES[case], N_ROWS)
+    store = MemoryStore(
+        toy.rows, groups=toy.groups, n_groups=M, weight=toy.weight, block_rows=BLOCK
+    )
+    return toy, Table(store, toy.mixture.family.encode)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, groups, _ = make_grouped_blobs(6000, 4, 3, separation=2.5, imbalance=0.4, random_state=0)
+    return X, np.asarray(groups)
+
+
+@each("case", {name: name for name in FAMILIES}, "gaussian-diag", "categorical", "product-full")
+def test_batches_hold_the_totals_of_their_last_visit(case):
+    toy, table = small_blocks(case)
+    batches = Batches(table, 200, np.random.default_rng(0))
+    first, second = toy.mixture.logits(toy.theta), toy.mixture.logits(toy.theta + 0.1)
+    assert len(batches.parts) == 5
+    assert sorted(n for part in batches.parts for n in part.blocks) == list(range(table.n_blocks))
+    assert_close(batches.softmax_pass(first), table.softmax_pass(first), rtol=1e-12, atol=1e-9)
+    visited = []
+    for _ in batches.parts:
+        mixed = batches.softmax_pass(second)
+        visited = [t for t in range(5) if t not in batches._turns]
+        old = [part.softmax_pass(first) for i, part in enumerate(batches.parts) if i not in visited]
+        new = [part.softmax_pass(second) for i, part in enumerate(batches.parts) if i in visited]
+        expected = new[0]
+        for part in [*new[1:], *old]:
+            expected = expected + part
+        assert_close(mixed, expected, rtol=1e-10, atol=1e-9)
+    assert len(visited) == 5
+    assert_close(mixed, table.softmax_pass(second), rtol=1e-10, atol=1e-9)
+
+
+def test_passes_that_are_no_e_step_see_all_rows():
+    toy, table = small_blocks()
+    batches = Batches(table, 200, np.random.default_rng(0))
+    logits, pull = toy.mixture.logits(toy.theta), np.ones((M, K)) * np.arange(K)
+    for settings in ({"alpha": 0.0}, {"alpha": 0.0, "pull": pull}, {"alpha": 0.5}):
+        assert_same_bits(
+            batches.softmax_pass(logits, **settings), table.softmax_pass(logits, **settings)
+        )
+
+
+def test_one_batch_of_all_rows_is_plain_em(blobs):
+    X, groups = blobs
+    plain = FairMixture(4, fairness_strength=0, random_state=0, max_iter=7, tol=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = plain.fit(X, sensitive_features=groups)
+        one = FairMixture(**{**plain.get_params(), "batch_size": len(X)})
+        one.fit(X, sensitive_features=groups)
+    np.testing.assert_allclose(one.means_, whole.means_, rtol=1e-6)
+    np.testing.assert_allclose(one.weights_, whole.weights_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{"batch_size": 500}, {"batch_size": 0.1}])
+def test_incremental_em_reaches_the_likelihood_of_em(blobs, settings):
+    X, groups = blobs
+    plain = FairMixture(4, fairness_strength=0, random_state=0, tol=1e-7, max_iter=5000)
+    full = plain.fit(X, sensitive_features=groups).score(X)
+    batch = FairMixture(**{**plain.get_params(), **settings}).fit(X, sensitive_features=groups)
+    assert batch.score(X) == pytest.approx(full, abs=1e-4)
+
+
+@pytest.mark.parametrize("assignment", ["blind", "aware"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"batch_size": 500, "fairness_sample_size": 3000},
+        {"batch_size": 0.2},
+        {"fairness_sample_size": 2000},
+        {"fairness_sample_size": 0.3, "fairness_sample_replace": True},
+        {"subsample": 2000},
+        {"subsample": 0.3},
+    ],
+    ids=lambda settings: "-".join(settings),
+)
+def test_the_bound_holds_on_all_rows(blobs, settings, assignment):
+    X, groups = blobs
+    model = FairMixture(4, max_gap=0.02, assignment=assignment, random_state=0, **settings)
+    model.fit(X, sensitive_features=groups)
+    labels = model.predict(X, sensitive_features=groups if assignment == "aware" else None)
+    assert np.array_equal(labels, model.labels_)
+    assert metrics.gap(labels, groups) <= 0.02
+    assert len(np.unique(labels)) == 4
+    whole = FairMixture(4, max_gap=0.02, assignment=assignment, random_state=0)
+    whole.fit(X, sensitive_features=groups)
+    cost, least = (metrics.clustering_cost(X, m.labels_) for m in (model, whole))
+    assert cost <= 1.04 * least
+
+
+@pytest.mark.parametrize("solver", ["em", "gd"])
+def test_mini_batches_of_the_papers_solvers_come_close_to_full_passes(blobs, solver):
+    X, groups = blobs
+    steps = {"em": 400, "gd": 3000}[solver]
+    settings = {"solver": solver, "fairness_strength": 2.0, "random_state": 0, "max_iter": steps}
+    settings |= {"learning_rate": 1e-2, "gap_of": "probabilities"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        full = FairMixture(4, **settings).fit(X, sensitive_features=groups)
+        batch = FairMixture(4, batch_size=1000, fairness_sample_size=3000, **settings)
+        batch.fit(X, sensitive_features=groups)
+    value = [m.score(X) - 2.0 * m.soft_gap_ for m in (batch, full)]
+    assert value[0] == pytest.approx(value[1], abs=0.05)
+
+
+def test_the_papers_bounded_solver_aims_below_the_bound_of_a_sample(blobs):
+    X, groups = blobs
+    model = FairMixture(
+        4, solver="em", gap_of="probabilities", max_gap=0.05, subsample=0.5, random_state=0
+    )
+    model.fit(X, sensitive_features=groups)
+    assert model.soft_gap_ <= 0.05
+    assert model.soft_gap_ == pytest.approx(metrics.gap(model.predict_proba(X), groups), abs=1e-9)
+
+
+def test_a_fairness_sample_moves_only_the_penalty():
+    toy, table = small_blocks()
+    sample = table.sample(500, np.random.default_rng(0))
+    criterion = CRITERIA["gap"]
+    penalty = Scaled(criterion, 2.0, 1e9, np.zeros((M, K)))
+    objective = Objective(toy.mixture, table, penalty, fair_table=sample)
+    point = objective.evaluate(toy.theta)
+    rates = sample.softmax_pass(point.logits).mass / sample.group_sizes[:, None]
+    likelihood = table.softmax_pass(point.logits).log_likelihood / table.group_sizes.sum()
+    assert point.value == pytest.approx(likelihood - 2 * criterion.value(rates), rel=1e-12)
+    solution = EM(criterion, max_iter=30).solve(objective, toy.theta)
+    values = [row.objective for row in solution.history]
+    assert min(np.diff(values)) > -1e-9
+
+
+def test_batch_and_sub_sample_exclude_each_other(blobs):
+    X, groups = blobs
+    with pytest.raises(ValueError, match="Set one of them to None"):
+        FairMixture(batch_size=100, subsample=0.5).fit(X, sensitive_features=groups)
+
+
+def test_a_sample_has_some_rows_of_every_group_and_weights_that_make_up_for_it():
+    counts = np.array([100_000, 900, 50])
+    assert allocate(counts, 1000).tolist() == [991, 30, 30]
+    assert allocate(np.array([700, 300]), 10).sum() >= 10
+    groups = np.repeat(np.arange(3), counts)
+    store = MemoryStore(Rows(np.arange(100_950.0)[:, None], None), groups=groups, n_groups=3)
+    sample = store.sample(1000, np.random.default_rng(0))
+    share = sample.group_sizes / sample.group_sizes.sum()
+    np.testing.assert_allclose(share, counts / counts.sum(), rtol=1e-9)
+    twice = store.sample(1000, np.random.default_rng(0), replace=True)
+    assert len(np.unique(twice.rows.numeric)) < twice.n_rows
+
+
+def test_sub_samples_with_weights_count_weights():
+    X, groups, _ = make_grouped_blobs(3000, 3, 2, separation=2.0, random_state=1)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, size=3000)
+    model = FairMixture(3, max_gap=0.02, subsample=0.5, random_state=0)
+    model.fit(X, sensitive_features=groups, sample_weight=weight)
+    assert metrics.gap(model.labels_, groups, sample_weight=weight) <= 0.02

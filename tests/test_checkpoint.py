@@ -1,0 +1,206 @@
+"""Checkpoints: a killed fit goes on to the same bits; other fits and broken files are refused."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cases import FAMILIES, assert_same_bits, problem
+from fairmix import FairMixture
+from fairmix.datasets import make_grouped_blobs
+from fairmix.tables import Journal, Table, journal
+from fairmix.tables.store import MemoryStore
+
+# How often a fit is killed; `FAIRMIX_KILLS=20` for a longer trial.
+KILLS = int(os.environ.get("FAIRMIX_KILLS", "3"))
+CHILD = """
+import sys, time
+import numpy as np
+from fairmix import FairMixture
+from fairmix.datasets import make_grouped_blobs
+from fairmix.tables import journal, table
+journal.EVERY, journal.PATIENCE = 0.0, 0.0
+one_pass = table.Table._pass
+def slow(self, sweep, blocks):
+    time.sleep(0.02)
+    return one_pass(self, sweep, blocks)
+table.Table._pass = slow
+X, groups, _ = make_grouped_blobs(3000, 4, 3, separation=2.0, random_state=0)
+model = FairMixture(4, random_state=0, checkpoint=sys.argv[1], **eval(sys.argv[3]))
+model.fit(X, sensitive_features=groups)
+np.savez(sys.argv[2], theta=model._model.theta, offsets=model._model.offsets, labels=model.labels_)
+"""
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, groups, _ = make_grouped_blobs(2000, 3, 2, separation=2.0, random_state=0)
+    return X, groups
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"batch_size": 500, "fairness_sample_size": 1000}],
+    ids=["full", "batches"],
+)
+def test_a_killed_fit_goes_on_to_the_same_bits(tmp_path, settings):
+    def start(name, checkpoint):
+        command = [sys.executable, "-c", CHILD, checkpoint, tmp_path / f"{name}.npz", str(settings)]
+        return subprocess.Popen([str(part) for part in command])
+
+    assert start("whole", tmp_path / "other").wait() == 0
+    path, kills = tmp_path / "fit.checkpoint", 0
+    rng = np.random.default_rng(0)
+    while kills < KILLS:
+        child = start("killed", path)
+        before = path.stat().st_mtime_ns if path.exists() else 0
+        while child.poll() is None and not (path.exists() and path.stat().st_mtime_ns > before):
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.1))
+        if child.poll() is not None:
+            break
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        kills += 1
+    assert kills == KILLS
+    if not (tmp_path / "killed.npz").exists():
+        assert start("killed", path).wait() == 0
+    whole, killed = (np.load(tmp_path / f"{name}.npz") for name in ("whole", "killed"))
+    for name in whole.files:
+        assert np.array_equal(whole[name], killed[name]), name
+    assert not path.exists()
+
+
+def test_a_checkpoint_answers_the_passes_that_it_knows(tmp_path):
+    toy = problem(FAMILIES["product-diag"], 300)
+    logits = [toy.mixture.logits(toy.theta + shift) for shift in (0.0, 0.1, 0.2)]
+    offsets = np.ones((3, len(logits[0].b)))
+
+    def table(journal=None):
+        store = MemoryStore(toy.rows, groups=toy.groups, n_groups=3, weight=toy.weight)
+        return Table(store, toy.mixture.family.encode, journal=journal)
+
+    first = Journal(tmp_path / "file", {"data": 1})
+    known = [table(first).softmax_pass(one, offsets=offsets, hard=True) for one in logits[:2]]
+    first.write()
+    again = Journal(tmp_path / "file", {"data": 1})
+    resumed = table(again)
+    resumed._pass = None  # nothing may be computed
+    for one, totals in zip(logits[:2], known, strict=True):
+        assert_same_bits(resumed.softmax_pass(one, offsets=offsets, hard=True), totals)
+    del resumed._pass
+    assert_same_bits(
+        resumed.softmax_pass(logits[2], offsets=offsets),
+        table().softmax_pass(logits[2], offsets=offsets),
+    )
+    stranger = table(Journal(tmp_path / "file", {"data": 1}))
+    with pytest.raises(ValueError, match="pass 0 differs"):
+        stranger.softmax_pass(logits[2], offsets=offsets)
+
+
+@pytest.fixture
+def unfinished(tmp_path, blobs, monkeypatch):
+    """A checkpoint of a fit that stopped after 20 passes."""
+    X, groups = blobs
+    path = tmp_path / "fit.checkpoint"
+    monkeypatch.setattr(journal, "EVERY", 0.0)
+    monkeypatch.setattr(journal, "PATIENCE", 0.0)
+    answer, count = Journal.answer, []
+
+    def stopping(self, *arguments):
+        count.append(1)
+        if len(count) > 20:
+            raise KeyboardInterrupt
+        return answer(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "answer", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            FairMixture(3, random_state=0, checkpoint=path).fit(X, sensitive_features=groups)
+    assert path.exists()
+    return path
+
+
+def test_the_same_fit_goes_on(unfinished, blobs):
+    X, groups = blobs
+    fresh = FairMixture(3, random_state=0).fit(X, sensitive_features=groups)
+    resumed = FairMixture(3, random_state=0, checkpoint=unfinished, n_jobs=2)
+    resumed.fit(X, sensitive_features=groups)
+    assert np.array_equal(resumed._model.theta, fresh._model.theta)
+    assert np.array_equal(resumed._model.offsets, fresh._model.offsets)
+    assert not unfinished.exists()
+    assert list(Path(unfinished).parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"max_gap": 0.5}, "max_gap"),
+        ({"random_state": 1}, "seeds"),
+        ({"n_components": 4}, "n_components"),
+    ],
+)
+def test_other_settings_are_refused(unfinished, blobs, change, message):
+    X, groups = blobs
+    before = unfinished.read_bytes()
+    model = FairMixture(
+        **{"n_components": 3, "random_state": 0, "checkpoint": unfinished, **change}
+    )
+    with pytest.raises(ValueError, match=f"another fit: {message}"):
+        model.fit(X, sensitive_features=groups)
+    assert unfinished.read_bytes() == before
+
+
+def test_other_data_and_another_version_are_refused(unfinished, blobs, monkeypatch):
+    X, groups = blobs
+    model = FairMixture(3, random_state=0, checkpoint=unfinished)
+    moved = X.copy()
+    moved[7, 1] += 1e-9
+    with pytest.raises(ValueError, match="another fit: data"):
+        model.fit(moved, sensitive_features=groups)
+    swapped = groups.copy()
+    swapped[[0, 1]] = 1 - swapped[[0, 1]]
+    with pytest.raises(ValueError, match="another fit: data"):
+        model.fit(X, sensitive_features=swapped)
+    monkeypatch.setattr("fairmix.__version__", "99.0")
+    with pytest.raises(ValueError, match="another fit: version"):
+        model.fit(X, sensitive_features=groups)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 0.5, 0.99])
+def test_a_truncated_file_is_refused_and_left_alone(unfinished, blobs, keep):
+    X, groups = blobs
+    content = unfinished.read_bytes()
+    cut = content[: int(keep * len(content)) if isinstance(keep, float) else keep]
+    unfinished.write_bytes(cut)
+    with pytest.raises(ValueError, match="no complete checkpoint"):
+        FairMixture(3, random_state=0, checkpoint=unfinished).fit(X, sensitive_features=groups)
+    assert unfinished.read_bytes() == cut
+
+
+def test_without_a_seed_the_seeds_of_the_checkpoint_count(tmp_path, blobs, monkeypatch):
+    X, groups = blobs
+    path = tmp_path / "fit.checkpoint"
+    monkeypatch.setattr(Journal, "remove", Journal.write)
+    first = FairMixture(3, checkpoint=path).fit(X, sensitive_features=groups)
+    second = FairMixture(3, checkpoint=path).fit(X, sensitive_features=groups)
+    assert np.array_equal(first._model.theta, second._model.theta)
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    journal.replace_file(path, b"old")
+
+    def broken(source, target):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", broken)
+    with pytest.raises(OSError, match="disk full"):
+        journal.replace_file(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
