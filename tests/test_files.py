@@ -5,6 +5,7 @@ import pickle
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -492,6 +493,7 @@ def test_bars_nest(capsys):
 
 PEAK = """
 import sys
+from pathlib import Path
 from fairmix import FairMixture
 model = FairMixture(
     3, fairness_strength=1, subsample=5000, standardize=True, tol=0.1, random_state=0
@@ -521,3 +523,15 @@ def test_memory_does_not_grow_with_rows(tmp_path):
         # Kilobytes on Linux, bytes on macOS.
         peaks.append(int(run.stdout) / (2**20 if sys.platform == "darwin" else 2**10))
     assert peaks[1] < peaks[0] + 100
+
+
+def test_the_page_on_large_data_runs(tmp_path, monkeypatch):
+    text = (Path(__file__).parents[1] / "docs" / "how-to" / "large-data.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec("\n".join(blocks), names)
+    assert len(blocks) == 2
+    assert names["model"].gap_ <= 0.01
+    assert pq.read_table(tmp_path / "labels.parquet").num_rows == 20_000
+    assert not (tmp_path / "census.checkpoint").exists()

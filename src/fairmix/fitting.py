@@ -154,7 +154,7 @@ def _learner(
         return Objective(mixture, table)
     batch = None if settings.batch_size is None else _count(settings.batch_size, n_rows)
     wanted = settings.fairness_sample_size
-    wanted = max(batch or 0, FAIRNESS_ROWS) if wanted is None else _count(wanted, n_rows)
+    wanted = FAIRNESS_ROWS if wanted is None else _count(wanted, n_rows)
     sample = table.sample(wanted, rng, replace=settings.fairness_sample_replace)
     if batch is None:
         return Objective(mixture, table, fair_table=sample)

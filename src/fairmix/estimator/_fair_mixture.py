@@ -90,9 +90,9 @@ class FairMixture(Streaming, ClusterMixin, DensityMixin, BaseEstimator):
         Each iteration visits one batch; the sums of the others stay from their last visit.
     fairness_sample_size : int or float, default=None
         Rows, or their share of all, on which fairness is measured while learning (the paper's
-        D_n). None: all rows, or with ``batch_size`` the larger of a batch and 50,000 rows. With
-        ``"dual"`` the tilt is then solved for on all rows; ``"em"`` and ``"gd"`` aim below
-        ``max_gap`` by the sampling error. ``partial_fit`` keeps so many rows (None: 50,000).
+        D_n). None: all rows, or with ``batch_size`` 50,000 rows. With ``"dual"`` the tilt is then
+        solved for on all rows; ``"em"`` and ``"gd"`` aim below ``max_gap`` by the sampling error.
+        ``partial_fit`` keeps so many rows (None: 50,000).
     fairness_sample_replace : bool, default=False
         Draw the fairness sample with replacement.
     subsample : int or float, default=None
