@@ -1,7 +1,13 @@
 """The paper's objective under a bound: the bound holds, clusters stay, and the parts are exact."""
 
+import itertools
+import re
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from cases import (
     CRITERIA,
@@ -14,8 +20,10 @@ from cases import (
     memory_table,
     problem,
 )
+from fairmix import FairMixture, metrics
 from fairmix.datasets import make_grouped_blobs
-from fairmix.families import Gaussian
+from fairmix.families import COVARIANCE_TYPES, Gaussian
+from fairmix.fitting import allowed_gap
 from fairmix.initialization import start
 from fairmix.mixture import Mixture
 from fairmix.objective import Bounded, Objective
@@ -93,6 +101,118 @@ def test_bound_holds_and_no_cluster_is_lost(n_groups, climber, fairness, labels)
     assert gap <= bound
     assert filled == 3
     assert solution.objective == pytest.approx(objective.evaluate(solution.theta).value)
+
+
+# ---------------------------------------------------------------------------------- the promise
+SETTINGS = {
+    "dual": {},
+    "aware": {"solver": "dual", "assignment": "aware"},
+    "em": {"solver": "em", "max_iter": 100, "tol": 1e-3},
+    "gd": {"solver": "gd", "max_iter": 600, "learning_rate": 1e-2, "tol": 1e-1},
+}
+COLUMNS = [("numeric", c) for c in COVARIANCE_TYPES]
+COLUMNS += [("categorical", "diag"), ("mixed", "tied-spherical"), ("mixed", "full")]
+
+
+def promises():
+    """A Latin square: a solver meets every kind of columns, and each criterion in three of them."""
+    names = ["gap", "additive_gap", "worst_pair_gap"]
+    for (i, solver), (j, columns) in itertools.product(enumerate(SETTINGS), enumerate(COLUMNS)):
+        criterion = names[(i + j) % 3]
+        gap_of = ["labels", "probabilities"][(i + j // 3) % 2]
+        # Three groups and a sum over clusters take the dual solver ten seconds.
+        slow = criterion == "additive_gap" and solver in ("dual", "aware")
+        n_groups = 2 if slow else 2 + (i + j) % 2
+        max_gap = [0.05, 0.02, 0.0][(i + j // 2) % 3]
+        case = (solver, *columns, criterion, gap_of, n_groups, max_gap)
+        yield pytest.param(*case, id="-".join(map(str, case)))
+
+
+def toy_columns(kind, n_groups, n_rows=400):
+    """Overlapping components with columns of a kind, and groups that favour some of them."""
+    X, groups, components = make_grouped_blobs(
+        n_rows, 3, 3, n_groups=n_groups, separation=2, imbalance=0.4, random_state=3
+    )
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    for name, levels in {"d": 4, "e": 3, "f": 5, "g": 3}.items():
+        known, noise = rng.integers(levels, size=3)[components], rng.integers(levels, size=n_rows)
+        frame[name] = pd.Categorical(np.where(rng.random(n_rows) < 0.5, known, noise).astype(str))
+    return frame[
+        {"numeric": list("abc"), "categorical": list("defg")}.get(kind, list("abcd"))
+    ], groups
+
+
+@pytest.mark.parametrize(
+    ("solver", "kind", "covariance_type", "criterion", "gap_of", "n_groups", "max_gap"),
+    list(promises()),
+)
+def test_bound_holds_with_all_clusters_and_no_warning(
+    solver, kind, covariance_type, criterion, gap_of, n_groups, max_gap
+):
+    X, groups = toy_columns(kind, n_groups)
+    model = FairMixture(
+        3,
+        max_gap=max_gap,
+        gap_of=gap_of,
+        criterion=criterion,
+        covariance_type=covariance_type,
+        random_state=0,
+        **SETTINGS[solver],
+    )
+    excused = kind == "categorical" and gap_of == "labels"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always" if excused else "error")
+        model.fit(X, sensitive_features=groups)
+    known = {"sensitive_features": groups} if solver == "aware" else {}
+    labels, responsibilities = model.predict(X, **known), model.predict_proba(X, **known)
+    gap = getattr(metrics, criterion)(labels if gap_of == "labels" else responsibilities, groups)
+    assert model.gap_ == pytest.approx(gap, abs=1e-9)
+    assert len(np.unique(labels)) == 3
+    if gap <= allowed_gap(max_gap, gap_of, model.group_sizes_):
+        assert not caught
+        return
+    assert excused
+    (warning,) = caught
+    assert warning.category is ConvergenceWarning
+    assert f"is {gap:.4g}, above max_gap={max_gap:g}" in str(warning.message)
+    assert re.search("Equal rows get equal labels.*Loosen max_gap", str(warning.message))
+
+
+def test_responsibilities_do_not_meet_a_bound_of_zero_by_merging():
+    """Equal components have a gap of exactly zero; they are no solution."""
+    X, groups, _ = make_grouped_blobs(
+        800, 4, 3, n_groups=3, separation=1.5, imbalance=0.3, random_state=100
+    )
+    model = FairMixture(
+        4,
+        solver="em",
+        max_gap=0,
+        gap_of="probabilities",
+        criterion="worst_pair_gap",
+        covariance_type="spherical",
+        random_state=1,
+    )
+    model.fit(X, sensitive_features=groups)
+    assert model.soft_gap_ <= allowed_gap(0, "probabilities", model.group_sizes_)
+    assert len(np.unique(model.labels_)) == 4
+
+
+def test_labels_meet_a_bound_of_zero_where_straight_steps_end_short():
+    X, groups, _ = make_grouped_blobs(
+        1500, 4, 3, n_groups=2, separation=2, imbalance=0.4, random_state=102
+    )
+    model = FairMixture(
+        4,
+        solver="em",
+        max_gap=0,
+        criterion="additive_gap",
+        covariance_type="spherical",
+        random_state=1,
+    )
+    model.fit(X, sensitive_features=groups)
+    assert model.label_gap_ <= allowed_gap(0, "labels", model.group_sizes_)
+    assert len(np.unique(model.labels_)) == 4
 
 
 @each_kind

@@ -10,15 +10,18 @@ mixture. Three parts take turns:
    softmax(logits / tau), tau falling.
 3. *Repair* after each round: Gauss-Newton steps that bring the rates that count within the bound,
    with the smallest loss of likelihood to second order. With J = dr / dtheta and h the curvature
-   of EM's surrogate, a step is the shortest u with ``r + J (u / sqrt(h))`` within the bound.
+   of EM's surrogate, a step is the shortest u with ``r + J (u / sqrt(h))`` within the bound. Hard
+   labels jump, so steps may end just short of it; then steps to random rates near it follow.
 
+All this happens on a plan. Where it misses the bound or empties a cluster, a second plan follows;
+responsibilities try both for a few rounds and take the better one first.
 The solution is the best repaired point: one that meets the bound, with the fewest empty clusters,
 with the highest log-likelihood.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -39,9 +42,9 @@ class Plan(NamedTuple):
     """How to climb.
 
     ``start``: temperature of the dual start. ``rho``: weight of the augmented Lagrangian.
-    ``temperatures``: tau of each round. ``at_least``: rounds before a point that meets the bound
-    ends the climb; None climbs on for likelihood. ``equal_weights``: whether the mixture weights
-    stay equal.
+    ``temperatures``: tau of each round. ``at_least``: rounds after which a point within the bound
+    is searched for, and ends the climb; None climbs on for likelihood. ``equal_weights``: whether
+    the mixture weights stay equal.
     """
 
     start: float
@@ -61,9 +64,14 @@ PROBABILITIES = (
 TRIAL_ROUNDS = 2
 # Labels pay for learned weights: small clusters lose their rows to large ones (cost 12,260 with
 # equal weights, 12,730 with learned ones). Once labels are fair, more likelihood only comes from
-# smaller clusters and a larger variance, and the cost rises again.
-LABELS = (Plan(1.0, 1000.0, (0.5, 0.5, 0.5, 0.3, 0.3, 0.2, 0.2, 0.1, 0.1, 0.05), 2, True),)
-# Rounds in all, over which the climber's iterations are shared out.
+# smaller clusters and a larger variance, and the cost rises again. From a warm start components
+# that overlap may all but merge, and then no small step makes their labels fair; a cool one keeps
+# them apart.
+LABELS = (
+    Plan(1.0, 1000.0, (0.5, 0.5, 0.5, 0.3, 0.3, 0.2, 0.2, 0.1, 0.1, 0.05), 2, True),
+    Plan(0.3, 1000.0, (0.5, 0.3, 0.2, 0.1, 0.05), 1, True),
+)
+# Rounds of a plan and the trial of the other, over which the climber's iterations are shared out.
 ROUNDS = 10
 # A round that gains less than this share of `tol` per iteration is the last: most of what a round
 # gains is lost again in the repair.
@@ -82,6 +90,13 @@ WEAKEST = 1e-4
 # Random directions that estimate the curvature, and the smallest share of its mean that counts.
 PROBES = 32
 FLATTEST = 1e-3
+# The search for labels: temperatures of its slopes, one after the other, and random aims for each.
+# Components that overlap need cooler slopes, because their logits hardly differ.
+SEARCH_TEMPERATURES = (0.3, 0.1, 0.03, 0.01, 0.003)
+SEARCH_AIMS = 40
+LAST_SEARCHES = 4
+# Responsibilities are not asked for less: merged components alone have a gap of exactly zero.
+FINEST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +118,12 @@ class Candidate(NamedTuple):
     log_likelihood: float
     place: Place
 
-    def beats(self, other: Candidate | None) -> bool:
-        """Whether it is the better solution."""
-        if other is None or self.met != other.met:
-            return other is None or self.met
+    @property
+    def rank(self) -> tuple[bool, float, float]:
+        """The better candidate has the higher one."""
         if not self.met:
-            return self.place.gap < other.place.gap
-        return self[:3] > other[:3]
+            return False, -self.place.gap, 0.0
+        return True, self.filled, self.log_likelihood
 
 
 class SteadyWeights(Mixture):
@@ -129,7 +143,8 @@ class Constrained:
     Parameters
     ----------
     climber : EM or GradientDescent
-        The paper's solver. Its ``max_iter`` is shared out over the rounds.
+        The paper's solver. Its ``max_iter`` is shared out over the rounds of a plan; a second
+        plan has its own.
     criterion : Criterion
         Measures the rates.
     bound : float
@@ -145,7 +160,7 @@ class Constrained:
 
     @property
     def max_iter(self) -> int:
-        """Iterations of the climber in all rounds."""
+        """Iterations of the climber in all rounds, unless a second plan is needed."""
         return self.climber.max_iter
 
     def solve(
@@ -154,21 +169,31 @@ class Constrained:
         """Climb from theta on an objective without a penalty."""
         history: list[Iteration] = []
         plans = LABELS if self.labels else PROBABILITIES
-        climbs = [Climb(self, plan, objective, theta, history, callback) for plan in plans]
-        chosen = climbs[0]
-        if len(climbs) > 1:
+        climbs: Iterable[Climb] = (
+            Climb(self, plan, objective, theta, history, callback) for plan in plans
+        )
+        if not self.labels:
+            climbs = list(climbs)
             for climb in climbs:
                 climb.run(TRIAL_ROUNDS)
-                chosen = climb if climb.found.beats(chosen.found) else chosen
-        chosen.run(ROUNDS)
-        best, status = chosen.found, chosen.status
+            climbs.sort(key=lambda climb: climb.found.rank, reverse=True)
+        chosen: Climb | None = None
+        for climb in climbs:
+            climb.run(ROUNDS)
+            if chosen is None or climb.found.rank > chosen.found.rank:
+                chosen = climb
+            if chosen.complete:
+                break
+        assert chosen is not None
+        best = chosen.found
         if not best.met:
-            best = chosen.judge(chosen.repair(best.place.theta, LAST_REPAIR_STEPS))
-        status = status if best.met else Status.BOUND_MISSED
+            best = chosen.judge(
+                chosen.repair.search(best.place.theta, LAST_REPAIR_STEPS, LAST_SEARCHES)
+            )
         return Solution(
             theta=best.place.theta,
             objective=best.log_likelihood,
-            status=status,
+            status=chosen.status if best.met else Status.BOUND_MISSED,
             history=history,
             gap=best.place.gap,
             filled=best.filled,
@@ -188,6 +213,7 @@ class Climb:
         callback: Callback | None,
     ) -> None:
         criterion, bound = solver.criterion, solver.bound
+        bound = bound if solver.labels else max(bound, FINEST)
         if plan.equal_weights:
             objective = replace(objective, mixture=SteadyWeights(objective.mixture.family))
         self.plan, self.objective, self.bound, self.tol = plan, objective, bound, solver.climber.tol
@@ -209,14 +235,18 @@ class Climb:
         """The best point so far; before the first round, the start."""
         return self.judge(self.repair(self.theta, 0)) if self.best is None else self.best
 
+    @property
+    def complete(self) -> bool:
+        """Whether the best point meets the bound and has no empty cluster."""
+        return self.found.met and self.found.filled == self.objective.mixture.n_components
+
     def run(self, until: int) -> None:
         """Climb until so many rounds are done, or the plan ends, or nothing more is gained."""
-        while self.rounds < min(until, len(self.plan.temperatures)):
+        for tau in self.plan.temperatures[self.rounds : until]:
             if self.status is Status.CONVERGED:
                 return
             before = self.best
-            self._round(self.plan.temperatures[self.rounds])
-            self.rounds += 1
+            self._round(tau)
             if self._finished(before):
                 self.status = Status.CONVERGED
 
@@ -225,9 +255,13 @@ class Climb:
         climbed = self.climber.solve(penalised, self.theta, callback=self.callback)
         self.history += _later(climbed.history, self.history)
         self.penalty = self.penalty.updated(penalised.evaluate(climbed.theta).rates)
-        new = self.judge(self.repair(climbed.theta, REPAIR_STEPS))
+        self.rounds += 1
+        searching = self.plan.at_least is not None and self.rounds >= self.plan.at_least
+        repair = self.repair.search if searching else self.repair
+        new = self.judge(repair(climbed.theta, REPAIR_STEPS))
         self.theta = new.place.theta if new.met else climbed.theta
-        self.best = new if new.beats(self.best) else self.best
+        if self.best is None or new.rank > self.best.rank:
+            self.best = new
 
     def judge(self, place: Place) -> Candidate:
         """A place with its log-likelihood."""
@@ -241,8 +275,7 @@ class Climb:
         if not best.met:
             return False
         if self.plan.at_least is not None:
-            filled = best.filled == self.objective.mixture.n_components
-            return filled and self.rounds >= self.plan.at_least
+            return self.complete and self.rounds >= self.plan.at_least
         if before is None or not before.met or best.filled > before.filled:
             return False
         least = FINISHED * self.tol * self.climber.max_iter
@@ -258,11 +291,6 @@ class Repair:
     bound: float
     labels: bool
 
-    @property
-    def temperature(self) -> float:
-        """At which the slopes of the rates are taken."""
-        return REPAIR_TEMPERATURE if self.labels else 1.0
-
     def __call__(self, theta: FloatArray, steps: int) -> Place:
         """The first place within the bound, else the one that comes closest."""
         place = self._measure(theta)
@@ -272,32 +300,53 @@ class Repair:
         aim, length = AIM * self.bound, 1.0
         move = self._move(place, aim, spread)
         for _ in range(steps):
-            new = self._measure(self.objective.mixture.clip(place.theta + length * move))
+            new = self._moved(place, length * move)
             aim = max(0.0, aim - 0.1 * max(new.gap - self.bound, 0.0))
-            if new.gap <= self.bound:
+            kept = new.filled >= place.filled
+            if kept and new.gap <= self.bound:
                 return new
-            if new.gap < place.gap:
+            if kept and new.gap < place.gap:
                 place, length = new, min(1.0, 2 * length)
                 move = self._move(place, aim, spread)
             else:
                 length /= 2
         return place
 
-    def _pass(self, logits: Logits, pull: FloatArray | None = None) -> tuple[FloatArray, Logits]:
-        """Masses of labels or responsibilities and, given a pull, the slope."""
-        totals = self.objective.table.softmax_pass(
-            logits,
-            alpha=0.0,
-            pull=pull,
-            temperature=self.temperature,
-            likelihood=False,
-            hard=True,
-        )
-        return np.stack([totals.mass, totals.hard_mass]), totals.sums
+    def search(self, theta: FloatArray, steps: int, times: int = 1) -> Place:
+        """Steps and then, for labels that are still short of the bound, random ones."""
+        place = self(theta, steps)
+        if not self.labels:
+            return place
+        rng = np.random.default_rng(0)
+        for temperature in times * SEARCH_TEMPERATURES:
+            if place.gap <= self.bound:
+                break
+            place = self._scatter(place, temperature, rng)
+        return place
+
+    def _scatter(self, place: Place, temperature: float, rng: np.random.Generator) -> Place:
+        """The best place after a step to random rates between here and the bound, or around."""
+        spread = 1 / np.sqrt(self._curvature(place))
+        slopes = self._jacobian(place, temperature) * spread
+        inverse = np.linalg.pinv(slopes, rcond=WEAKEST)
+        missing = self.criterion.project(place.rates, 0.5 * self.bound) - place.rates
+        one_row = 1 / float(self.objective.table.group_sizes.max())
+        best = place
+        for _ in range(SEARCH_AIMS):
+            width = one_row * max(place.gap / one_row, 1.0) ** rng.random()
+            aim = 2 * rng.random() * missing + rng.normal(scale=width, size=missing.shape)
+            new = self._moved(place, spread * _short(inverse @ aim.ravel()))
+            if new.filled >= best.filled and new.gap < best.gap:
+                best = new
+        return best
+
+    def _moved(self, place: Place, move: FloatArray) -> Place:
+        return self._measure(self.objective.mixture.clip(place.theta + move))
 
     def _measure(self, theta: FloatArray) -> Place:
         logits = self.objective.mixture.logits(theta)
-        soft, hard = self._pass(logits)[0]
+        totals = self.objective.table.softmax_pass(logits, alpha=0.0, likelihood=False, hard=True)
+        soft, hard = totals.mass, totals.hard_mass
         rates = (hard if self.labels else soft) / self.objective.table.group_sizes[:, None]
         filled = int((hard.sum(axis=0) > 0).sum())
         return Place(theta, logits, rates, self.criterion.value(rates), filled)
@@ -305,27 +354,26 @@ class Repair:
     def _move(self, place: Place, aim: float, spread: FloatArray) -> FloatArray:
         """The step that should bring the rates to ``aim``."""
         missing = (self.criterion.project(place.rates, aim) - place.rates).ravel()
-        jacobian = self._jacobian(place) * spread
+        temperature = REPAIR_TEMPERATURE if self.labels else 1.0
+        jacobian = self._jacobian(place, temperature) * spread
         u = np.linalg.lstsq(jacobian, missing, rcond=WEAKEST)[0]
-        longest = np.sqrt(2 * REPAIR_LOSS)
-        return np.asarray(spread * u * min(1.0, longest / max(np.linalg.norm(u), 1e-300)))
+        return np.asarray(spread * _short(u))
 
-    def _jacobian(self, place: Place) -> FloatArray:
-        """Derivative of the rates with respect to theta, (M K, P)."""
+    def _jacobian(self, place: Place, temperature: float = 1.0) -> FloatArray:
+        """Derivative of the rates of softmax(logits / temperature) in theta, (M K, P)."""
         sizes = self.objective.table.group_sizes
         rows = []
         for g, k in np.ndindex(*place.rates.shape):
             pull = np.zeros(place.rates.shape)
             pull[g, k] = 1 / sizes[g]
-            slope = self._pass(place.logits, pull)[1]
-            rows.append(self.objective.mixture.pullback(place.theta, slope))
+            totals = self.objective.table.softmax_pass(
+                place.logits, alpha=0.0, pull=pull, temperature=temperature, likelihood=False
+            )
+            rows.append(self.objective.mixture.pullback(place.theta, totals.sums))
         return np.array(rows)
 
     def _curvature(self, place: Place) -> FloatArray:
-        """Diagonal of minus the second derivative of EM's surrogate, by random differences.
-
-        Needs one pass: the surrogate depends on the data through its sums only.
-        """
+        """Minus the second derivatives of EM's surrogate, by random differences, in one pass."""
         objective, rng, width = self.objective, np.random.default_rng(0), 1e-4
         sums = objective.expect(place.theta, place.logits)[0].sums
         diagonal = np.zeros(len(place.theta))
@@ -336,6 +384,12 @@ class Repair:
             diagonal -= probe * (ahead - behind) / (2 * width * PROBES)
         diagonal = np.abs(diagonal)
         return np.asarray(np.maximum(diagonal, FLATTEST * diagonal.mean()))
+
+
+def _short(u: FloatArray) -> FloatArray:
+    """A step in units of the curvature, cut to what the repair may cost."""
+    longest = np.sqrt(2 * REPAIR_LOSS)
+    return np.asarray(u * min(1.0, longest / max(np.linalg.norm(u), 1e-300)))
 
 
 def _later(rows: Sequence[Iteration], before: Sequence[Iteration]) -> list[Iteration]:
