@@ -31,6 +31,9 @@ from fairmix.solvers import (
 from fairmix.tables import Batches, Store, Table
 from fairmix.totals import FloatArray, IntArray
 
+# Parameters and, where they are known, multipliers.
+Beginning = tuple[FloatArray, FloatArray | None]
+
 # How sharply the multipliers of a penalty follow the rates, in units of the strength: the value
 # at which fits of the paper's data sets neither stall nor lose clusters.
 SHARPNESS = 100.0
@@ -40,6 +43,8 @@ SCREEN_ROWS = 16_384
 SCREEN_STARTS = 4
 SCREEN_ITERATIONS = {"aware": 12, "blind": 40}
 DUAL_ITERATIONS = 200
+# Rows on which most of a climb is done.
+APPROACH_ROWS = 50_000
 # Rows that starts and the propensity see, and those of a fairness sample of no given size: at most.
 START_ROWS = 100_000
 PROPENSITY_ROWS = 50_000
@@ -234,7 +239,9 @@ def _solve_dual(
     """
     bounded = settings.fairness_strength == "auto"
     solver = make_dual(settings, learn.n_batches)
-    starts = [(warm, None)] if warm is not None else _screen(settings, solver, learn, rng)
+    starts: list[Beginning] = [(warm, None)] if warm is not None else []
+    starts = starts or _screen(settings, solver, learn, rng)
+    starts = _approach(solver, learn, starts, rng)
     climbed = []
     for theta, multipliers in starts:
         with _shown(settings, solver.max_iter) as callback:
@@ -246,6 +253,18 @@ def _solve_dual(
         allowed = allowed_gap(settings.max_gap, settings.gap_of, table.group_sizes)
     done = [solver.finish(learn, rough, table) for rough in climbed]
     return max(done, key=lambda s: (s.gap <= allowed, s.filled, s.objective))
+
+
+def _approach(
+    solver: Dual, objective: Objective, starts: list[Beginning], rng: np.random.Generator
+) -> list[Beginning]:
+    """Climb most of the way on a sample, where there are many more rows than that needs."""
+    table = objective.fair
+    if objective.table.n_rows <= 2 * APPROACH_ROWS or not isinstance(table, Table):
+        return starts
+    small = Objective(objective.mixture, table.sample(APPROACH_ROWS, rng))
+    climbed = [solver.climb(small, theta, multipliers=start) for theta, start in starts]
+    return [(solution.theta, solution.multipliers) for solution in climbed]
 
 
 def make_dual(settings: Settings, n_batches: int) -> Dual:
@@ -266,7 +285,7 @@ def make_dual(settings: Settings, n_batches: int) -> Dual:
 
 def _screen(
     settings: Settings, solver: Dual, objective: Objective, rng: np.random.Generator
-) -> list[tuple[FloatArray, FloatArray | None]]:
+) -> list[Beginning]:
     """Starts and their multipliers, the most promising first."""
     table = objective.fair
     assert isinstance(table, Table)

@@ -53,6 +53,15 @@ class Model:
         """Rows encoded for this model, for a single sweep."""
         return Table(store, self.mixture.family.encode, propensity=self.propensity, keep=False)
 
+    def _table(self, rows: Rows, groups: IntArray | None, n_jobs: int) -> Table:
+        store = MemoryStore(
+            rows,
+            groups=None if self.offsets is None else groups,
+            n_groups=1 if self.offsets is None else len(self.offsets),
+            n_jobs=n_jobs,
+        )
+        return self.table(store)
+
     def _sweep(
         self,
         rows: Rows,
@@ -60,19 +69,16 @@ class Model:
         groups: IntArray | None,
         n_jobs: int,
     ) -> NDArray[Any]:
-        store = MemoryStore(
-            rows,
-            groups=None if self.offsets is None else groups,
-            n_groups=1 if self.offsets is None else len(self.offsets),
-            n_jobs=n_jobs,
-        )
-        return np.concatenate(list(self.table(store).each(work)))
+        return np.concatenate(list(self._table(rows, groups, n_jobs).each(work)))
+
+    def labels_of(self, table: Table) -> IntArray:
+        """Most probable cluster of each row of a table encoded for this model, (N,)."""
+        logits = self.mixture.logits(self.theta)
+        return np.concatenate(list(table.each(lambda b: hard_labels(b, logits, self.offsets))))
 
     def labels(self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1) -> IntArray:
         """Most probable cluster of each row, (N,)."""
-        logits = self.mixture.logits(self.theta)
-        work = lambda block: hard_labels(block, logits, self.offsets)  # noqa: E731
-        return self._sweep(rows, work, groups, n_jobs)
+        return self.labels_of(self._table(rows, groups, n_jobs))
 
     def probabilities(
         self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1
@@ -107,9 +113,9 @@ class Model:
         logits = self.mixture.logits(self.theta)
         return self._sweep(rows, lambda block: log_densities(block, logits), None, n_jobs)
 
-    def masses(self, store: Store) -> tuple[FloatArray, FloatArray]:
+    def masses(self, table: Table) -> tuple[FloatArray, FloatArray]:
         """Mass of each group in each cluster, by hard labels and by responsibilities, (M, K)."""
-        totals = self.table(store).softmax_pass(
+        totals = table.softmax_pass(
             self.mixture.logits(self.theta),
             offsets=self.offsets,
             temperature=self.temperature,

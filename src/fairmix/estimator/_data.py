@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairmix.columns import Columns
 from fairmix.groups import Groups
 from fairmix.model import Model
-from fairmix.tables import MemoryStore, Store, Summary
+from fairmix.tables import MemoryStore, Store, Summary, Table
 from fairmix.totals import FloatArray, IntArray
 
 
@@ -30,8 +30,8 @@ class Data(Protocol):
     def store(self, columns: Columns, summary: Summary | None = None) -> Store:
         """The rows that count, as the given columns read them."""
 
-    def labels(self, model: Model) -> IntArray | None:
-        """Label of each row; None where they would not fit in memory."""
+    def labels(self, model: Model, table: Table) -> IntArray | None:
+        """Label of each row, given the rows that count; None where they need not fit in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,9 @@ class MemoryData:
             summary=summary,
         )
 
-    def labels(self, model: Model) -> IntArray:
+    def labels(self, model: Model, table: Table) -> IntArray:
         """Label of each row, those without weight too."""
+        if self.weight is None or self.weight.all():
+            return model.labels_of(table)
         codes = None if self.groups is None else self.groups.codes
         return model.labels(model.columns.rows(self.table), codes, n_jobs=self.n_jobs)

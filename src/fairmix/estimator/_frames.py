@@ -18,7 +18,7 @@ from fairmix.columns import Columns, categorical_positions, column_title
 from fairmix.groups import Groups, check_missing, encode_groups, match_groups
 from fairmix.kernels import hard_labels
 from fairmix.model import Model
-from fairmix.tables import BLOCK_ROWS, Blocks, FileBlocks, Frame, PathLike, Store, Summary
+from fairmix.tables import BLOCK_ROWS, Blocks, FileBlocks, Frame, PathLike, Store, Summary, Table
 from fairmix.totals import Block, Chunk, FloatArray, IntArray
 
 # Categories of a column, and groups, are kept in memory: more than this are an identifier.
@@ -102,7 +102,7 @@ class FrameData:
         n_groups = max(1, len(self.group_names))
         return Store(self.frames.map(reader, keep=False), n_groups, summary)
 
-    def labels(self, model: Model) -> None:
+    def labels(self, model: Model, table: Table) -> None:
         """None: there may be more rows than fit in memory."""
 
 

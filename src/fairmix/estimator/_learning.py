@@ -107,11 +107,11 @@ class Learning(Prediction):
                 columns = columns.standardized(moments.mean, moments.variance)
                 summary = store.summary._replace(moments=moments.standardized())
                 store = data.store(columns, summary)
-            solution = self._solve(columns, store)
-            self._publish(solution, store, data)
+            solution, table = self._solve(columns, store)
+            self._publish(solution, table, data)
         self._warn(solution, store)
 
-    def _solve(self, columns: Columns, store: Store) -> Solution:
+    def _solve(self, columns: Columns, store: Store) -> tuple[Solution, Table]:
         settings = self._settings()
         journal, seed, propensity_seed = self._journal(store)
         mixture = Mixture(make_family(settings, columns, store))
@@ -127,7 +127,8 @@ class Learning(Prediction):
         self._model = Model(columns, mixture, theta, offsets, kept, solution.temperature)
         if journal is not None:
             journal.remove()
-        return solution
+            table.journal = None
+        return solution, table
 
     def _journal(self, store: Store) -> tuple[Journal | None, int, int]:
         """The checkpoint, if there is to be one, and the two seeds of the fit."""
@@ -155,19 +156,19 @@ class Learning(Prediction):
     def _is_fitted(self) -> bool:
         return hasattr(self, "_model")
 
-    def _publish(self, solution: Solution, store: Store, data: Data) -> None:
+    def _publish(self, solution: Solution, table: Table, data: Data) -> None:
         for name, value in self._model.parameters().items():
             setattr(self, f"{name}_", value)
         self.categories_ = [np.array(names) for names in self._model.columns.levels]
         self.groups_ = np.array(data.group_names, dtype=str)
-        sizes: IntArray = store.group_counts if data.group_names else np.array((), dtype=np.intp)
-        self.group_sizes_ = sizes
-        labels = data.labels(self._model)
+        none: IntArray = np.array((), dtype=np.intp)
+        self.group_sizes_ = table.store.group_counts if data.group_names else none
+        labels = data.labels(self._model, table)
         if labels is not None:
             self.labels_ = labels
         elif hasattr(self, "labels_"):
             del self.labels_
-        self._publish_fairness(*self._model.masses(store), solution)
+        self._publish_fairness(*self._model.masses(table), solution)
         self.lower_bound_ = solution.objective
         self.history_ = np.array([tuple(row) for row in solution.history], dtype=HISTORY_DTYPE)
         self.n_iter_ = len(solution.history)

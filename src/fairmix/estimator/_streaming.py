@@ -90,7 +90,7 @@ class Stream:
         """The rows of the reservoir."""
         return self.reservoir.store()
 
-    def labels(self, model: Model) -> None:
+    def labels(self, model: Model, table: Table) -> None:
         """None: the rows are gone."""
 
     def table(self, store: MemoryStore) -> Table:
@@ -262,7 +262,7 @@ class Streaming(Learning):
                     stream.mixture, sample, stream.table(batch), stream.place
                 )
             self._model = self._model_of(solution)
-            self._publish(solution, sample.store, stream)
+            self._publish(solution, sample, stream)
         self._warn(solution, sample.store)
 
     def _sample(self) -> Table:
