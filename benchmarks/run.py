@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 import sklearn
 
-BENCHMARKS = ("em", "dual", "census", "baselines")
+BENCHMARKS = ("em", "dual", "census", "baselines", "dask")
 
 
 def main() -> None:

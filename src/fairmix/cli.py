@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -98,3 +99,74 @@ def _print_demo(rows: list[DemoRow], best_balance: float) -> None:
         f"{best_balance:.3f} in the whole data\n"
         "blind    clusters depend on the columns only; aware: also on each person's sex"
     )
+
+
+@app.command()
+def compare(
+    data: Annotated[
+        Path | None, typer.Argument(help="CSV or Parquet file; the bundled Adult data if left out.")
+    ] = None,
+    sensitive: Annotated[str, typer.Option(help="Column that holds the groups.")] = "sex",
+    clusters: Annotated[int, typer.Option("--clusters", "-k", min=2, help="Clusters.")] = 10,
+    test_size: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Share of rows to hold out, between 0 and 1."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the split and of the starts.")] = 0,
+) -> None:
+    """Compare K-means, mixtures and fair clustering methods on the same rows."""
+    from fairmix.compare import compare as compare_methods
+
+    try:
+        X, groups = _bundled(sensitive) if data is None else _read_table(data, sensitive)
+        found = compare_methods(
+            None,
+            X,
+            sensitive_features=groups,
+            n_clusters=clusters,
+            test_size=test_size,
+            random_state=seed,
+            verbose=1,
+        )
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error
+    typer.echo(str(found))
+
+
+def _bundled(sensitive: str) -> tuple[Any, Any]:
+    """Adult as the demo has it."""
+    from fairmix.datasets import load_adult, paper_preprocessing
+
+    adult = load_adult()
+    _check_column(sensitive, list(adult.sensitive), "the bundled Adult data")
+    typer.echo(f"Adult: {len(adult.X):,} people, {adult.X.shape[1]} numeric columns.\n")
+    return paper_preprocessing(adult.X), adult.sensitive[sensitive]
+
+
+def _read_table(path: Path, sensitive: str) -> tuple[Any, Any]:
+    """Standardised numeric columns of a file, and its groups."""
+    import narwhals as nw
+    import numpy as np
+    from pyarrow import csv, parquet
+
+    readers = {".csv": csv.read_csv, ".parquet": parquet.read_table, ".pq": parquet.read_table}
+    if path.suffix not in readers:
+        raise ValueError(f"{str(path)!r} is no file to read. Give one of {', '.join(readers)}.")
+    frame = nw.from_native(readers[path.suffix](path), eager_only=True)
+    _check_column(sensitive, frame.columns, f"{str(path)!r}")
+    features = [name for name in frame.columns if name != sensitive]
+    numeric = [name for name in features if frame.schema[name].is_numeric()]
+    left_out = [name for name in features if name not in numeric]
+    if not numeric:
+        raise ValueError(f"{str(path)!r} has no numeric column besides {sensitive!r}. Add some.")
+    if left_out:
+        typer.echo(f"Left out, because they are not numeric: {', '.join(left_out)}.")
+    typer.echo(f"{path.name}: {len(frame):,} rows, {len(numeric)} numeric columns, standardised.\n")
+    X = frame.select(numeric).to_numpy().astype(np.float64)
+    scale = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(scale > 0, scale, 1), frame[sensitive].to_native()
+
+
+def _check_column(name: str, known: list[str], where: str) -> None:
+    if name not in known:
+        raise ValueError(f"--sensitive {name}: {where} has no such column, only {known}.")

@@ -98,7 +98,7 @@ class SelectionRow:
     warnings: tuple[str, ...] = ()
 
 
-class _Table:
+class ResultTable:
     """What both tables share: rows that convert and print."""
 
     rows: tuple[Any, ...]
@@ -125,7 +125,7 @@ class _Table:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ParetoFront(_Table):
+class ParetoFront(ResultTable):
     """Result of `pareto_front`, from the tightest bound to the loosest; prints as a table.
 
     Attributes
@@ -165,7 +165,7 @@ class ParetoFront(_Table):
         list of bool, one for each row
         """
         sign = {"balance": -1}
-        return _dominated(
+        return dominated_points(
             [
                 (sign.get(x, 1) * getattr(row, x), sign.get(y, 1) * getattr(row, y))
                 for row in self.rows
@@ -196,7 +196,7 @@ class ParetoFront(_Table):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Selection(_Table):
+class Selection(ResultTable):
     """Result of `select_n_components`; prints as a table, the best row marked.
 
     Attributes
@@ -279,11 +279,12 @@ def mark_dominated(rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
     """
     points = [(row.gap, row.nll if isnan(row.cost) else row.cost) for row in rows]
     return tuple(
-        replace(row, dominated=found) for row, found in zip(rows, _dominated(points), strict=True)
+        replace(row, dominated=found)
+        for row, found in zip(rows, dominated_points(points), strict=True)
     )
 
 
-def _dominated(points: Sequence[tuple[float, float]]) -> list[bool]:
+def dominated_points(points: Sequence[tuple[float, float]]) -> list[bool]:
     """Whether another point is nowhere higher and somewhere lower, for each."""
     return [any(a <= x and b <= y and (a, b) != (x, y) for a, b in points) for x, y in points]
 
@@ -293,7 +294,7 @@ def _text(rows: Sequence[FrontRow | SelectionRow], names: Sequence[str], marks: 
     head = [name.replace("_gap", " gap") if name != "max_gap" else name for name in names]
     lines = [[*head, "clusters", "met", "seconds", ""]]
     for row, mark in zip(rows, marks, strict=True):
-        figures = [_figure(name, getattr(row, name)) for name in names]
+        figures = [figure(name, getattr(row, name)) for name in names]
         met = "yes" if row.met else "no"
         lines.append([*figures, str(row.non_empty), met, f"{row.seconds:.1f}", mark])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -304,14 +305,14 @@ def _text(rows: Sequence[FrontRow | SelectionRow], names: Sequence[str], marks: 
     ]
     first = names[0]
     notes = [
-        f"{first} {_figure(first, getattr(row, first))}: {warning}"
+        f"{first} {figure(first, getattr(row, first))}: {warning}"
         for row in rows
         for warning in row.warnings
     ]
     return "\n".join([line.rstrip() for line in out] + ([""] if notes else []) + notes)
 
 
-def _figure(name: str, value: float) -> str:
+def figure(name: str, value: float) -> str:
     if name in ("max_gap", "n_components"):
         return "plain" if value == inf else f"{value:g}"
     if name == "cost" or name in INFORMATION:

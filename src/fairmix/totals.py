@@ -148,6 +148,11 @@ class Block:
         object.__setattr__(self, "features", Features(kept, codes))
         object.__setattr__(self, "design", design)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew where it arrives: its features are a view, which would travel as a second copy.
+        made_of = (f.name for f in fields(self) if f.init)
+        return Block, tuple(getattr(self, name) for name in made_of)
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""

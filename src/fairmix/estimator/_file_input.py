@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from joblib import effective_n_jobs
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from fairmix.columns import categorical_positions
+from fairmix.estimator._frame_sources import FileSource, Source, frames_of
 from fairmix.estimator._frames import FrameData, Reader, Roles, learn_frames, write_labels
 from fairmix.estimator._input import Input, warn_of_small_groups
-from fairmix.tables import BLOCK_ROWS, FileBlocks, PathLike, Paths, column_names, find_files
+from fairmix.tables import BLOCK_ROWS, FileBlocks, PathLike, column_names, find_files
+
+if TYPE_CHECKING:
+    from fairmix.tables.dask import DaskFrames
 
 
 class FileInput(Input):
@@ -23,33 +28,36 @@ class FileInput(Input):
     verbose: int
 
     def _learn_files(
-        self, X: Paths, sensitive_features: Any, sample_weight: Any, block_rows: int
+        self, X: Any, sensitive_features: Any, sample_weight: Any, block_rows: int
     ) -> FrameData:
-        """Columns and groups of files to learn from."""
-        names = column_names(find_files(X)[0])
+        """Columns and groups of files or of a Dask collection to learn from."""
+        source, sensitive_features, sample_weight = frames_of(X, sensitive_features, sample_weight)
+        names = source.names
         sensitive = _named(sensitive_features, "sensitive_features", names)
         weight = _named(sample_weight, "sample_weight", names)
         if len(weight) > 1:
             raise ValueError(f"sample_weight={sample_weight!r} names several columns. Name one.")
         self._aside = (*sensitive, *weight)
-        features = self._feature_names(names, reset=True)
+        features = self._feature_names(names, reset=True, named=source.named)
         chosen = categorical_positions(self.categorical_features, None, features)
         roles = Roles(features, sensitive, weight[0] if weight else None)
-        frames = self._open(X, roles, chosen, block_rows)
-        data = learn_frames(frames, frames.schema, roles, self.categorical_features, block_rows)
+        frames = self._open(source, roles, chosen, block_rows)
+        data = learn_frames(frames, roles, self.categorical_features, block_rows)
         if data.groups is not None:
             warn_of_small_groups(data.groups)
         return data
 
-    def _predict_files(self, X: Paths, sensitive_features: Any, output: PathLike | None) -> Path:
+    def _predict_files(self, X: Any, sensitive_features: Any, output: PathLike | None) -> Path:
         """Write the labels of files to a file."""
         check_is_fitted(self)
+        source, _, _ = frames_of(X)
+        assert isinstance(source, FileSource)
         if output is None:
             raise ValueError(
                 f"X={X!r} names files, whose labels need not fit in memory. Give output, a Parquet "
                 "file to write them to."
             )
-        files = find_files(X)
+        files = find_files(source.paths)
         if Path(output).exists() and any(Path(output).samefile(file) for file in files):
             raise ValueError(f"output={str(output)!r} is one of the files of X. Give another path.")
         names = column_names(files[0])
@@ -58,13 +66,13 @@ class FileInput(Input):
             self._check_groups_given(sensitive_features)
             sensitive = _named(sensitive_features, "sensitive_features", names)
         roles = Roles(self._feature_names(names, sensitive, reset=False), sensitive)
-        frames = self._open(X, roles, self._model.columns.categorical, BLOCK_ROWS)
+        frames = self._open(source, roles, self._model.columns.categorical, BLOCK_ROWS)
         reader = Reader(roles, self._model.columns, tuple(self.groups_.tolist()), BLOCK_ROWS)
         with threadpool_limits(1, user_api="blas"):
             return write_labels(self._model, frames.map(reader, keep=False), output)
 
     def _feature_names(
-        self, names: list[str], sensitive: tuple[str, ...] = (), *, reset: bool
+        self, names: list[str], sensitive: tuple[str, ...] = (), *, reset: bool, named: bool = True
     ) -> tuple[str, ...]:
         """Columns that are features, compared with the fit's."""
         known = () if reset else getattr(self, "feature_names_in_", ())
@@ -72,22 +80,23 @@ class FileInput(Input):
         features = tuple(name for name in names if name not in other)
         if not features:
             raise ValueError(f"X has the columns {names}, none of which is left as a feature.")
-        nothing = pa.schema([(name, pa.null()) for name in features]).empty_table()
+        nothing: Any = np.empty((0, len(features)))
+        if named:
+            nothing = pa.schema([(name, pa.null()) for name in features]).empty_table()
         validate_data(self, nothing, reset=reset, skip_check_array=True)
         return features
 
     def _open(
-        self, X: Paths, roles: Roles, categorical: tuple[int, ...], block_rows: int
-    ) -> FileBlocks:
+        self, source: Source, roles: Roles, categorical: tuple[int, ...], block_rows: int
+    ) -> FileBlocks | DaskFrames:
         """Frames of the columns that have a role."""
-        frames = FileBlocks(
-            X,
+        return source.open(
+            roles.used,
             text=[*(roles.features[j] for j in categorical), *roles.sensitive],
             block_rows=block_rows,
             n_jobs=effective_n_jobs(self.n_jobs),
             verbose=bool(self.verbose),
         )
-        return frames.select(roles.used)
 
 
 def _named(value: Any, argument: str, names: list[str]) -> tuple[str, ...]:
@@ -97,8 +106,8 @@ def _named(value: Any, argument: str, names: list[str]) -> tuple[str, ...]:
     named = [value] if isinstance(value, str) else value
     if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
         raise ValueError(
-            f"{argument} is a {type(value).__name__}, but X names files. Give the name of a column "
-            f"of these files, which has {names}."
+            f"{argument} is a {type(value).__name__}, but X is not in memory. Give the name of a "
+            f"column of X, which has {names}; beside a Dask collection, another collection."
         )
     unknown = [name for name in named if name not in names]
     if unknown:

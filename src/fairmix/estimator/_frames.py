@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
@@ -20,6 +20,9 @@ from fairmix.kernels import hard_labels
 from fairmix.model import Model
 from fairmix.tables import BLOCK_ROWS, Blocks, FileBlocks, Frame, PathLike, Store, Summary, Table
 from fairmix.totals import Block, Chunk, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fairmix.tables.dask import DaskFrames
 
 # Categories of a column, and groups, are kept in memory: more than this are an identifier.
 MAX_LEVELS = 100_000
@@ -107,13 +110,13 @@ class FrameData:
 
 
 def learn_frames(
-    frames: Blocks[Frame],
-    schema: pa.Schema,
+    frames: FileBlocks | DaskFrames,
     roles: Roles,
     categorical_features: object,
     block_rows: int = BLOCK_ROWS,
 ) -> FrameData:
     """Find categories and groups of all rows, by one pass over the columns that hold them."""
+    schema = frames.schema
     nothing = _narwhal(schema.empty_table().select(roles.features))
     categorical = categorical_positions(categorical_features, nothing, roles.features)
     look = Look(tuple(roles.features[j] for j in categorical), roles.sensitive, roles.weight)
@@ -124,7 +127,7 @@ def learn_frames(
     groups = None
     if look.names:
         seen = look(Frame(0, schema.empty_table()))
-        some = frames.select(look.names) if isinstance(frames, FileBlocks) else frames
+        some = frames.select(look.names)
         for more in some.each(look):
             seen = seen.merged(more)
         seen.check(look)

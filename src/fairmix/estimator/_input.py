@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from fairmix.columns import as_frame, has_categories
+from fairmix.estimator._frame_sources import in_blocks
 from fairmix.groups import Groups, encode_groups, match_groups
 from fairmix.model import Model
 from fairmix.tables import is_path
@@ -60,6 +61,11 @@ class Input:
         """X as a data frame or a checked array, its width and names compared with the fit's."""
         if is_path(X):
             raise ValueError(f"X={X!r} names files, which only fit and predict read. Give a table.")
+        if in_blocks(X):
+            raise ValueError(
+                f"X is a {type(X).__name__}, which only fit and predict take. Give a table: "
+                "X.compute()."
+            )
         frame = as_frame(X)
         # Categories may be strings, so a table that holds some is checked column by column.
         categorical = has_categories(frame, self.categorical_features)

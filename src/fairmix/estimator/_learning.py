@@ -18,13 +18,14 @@ from threadpoolctl import threadpool_limits
 from fairmix.columns import Columns
 from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.estimator._data import Data, MemoryData
+from fairmix.estimator._frame_sources import in_blocks
 from fairmix.estimator._prediction import Prediction
 from fairmix.fitting import Settings, allowed_gap, make_family, make_propensity, solve
 from fairmix.groups import Groups
 from fairmix.mixture import Mixture
 from fairmix.model import Model
 from fairmix.solvers import Iteration, Solution, Status
-from fairmix.tables import BLOCK_ROWS, Journal, Store, Table, is_path, read_identity
+from fairmix.tables import BLOCK_ROWS, Journal, Store, Table, read_identity
 from fairmix.totals import FloatArray, IntArray
 
 HISTORY_DTYPE = [(name, np.float64) for name in Iteration._fields]
@@ -61,8 +62,8 @@ class Learning(Prediction):
             )
 
     def _source(self, X: Any, sensitive_features: Any, sample_weight: Any) -> Data:
-        """Data of files or of a table."""
-        if not is_path(X):
+        """Data of files, of a Dask collection or of a table."""
+        if not in_blocks(X):
             return self._data(X, sensitive_features, sample_weight)
         data = self._learn_files(X, sensitive_features, sample_weight, self._block_rows)
         self._refuse_one_group(data.groups)

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from fairmix.certificate import Certificate, certify
 from fairmix.estimator._file_input import FileInput
+from fairmix.estimator._frame_sources import in_blocks, is_dask, lazy_labels
 from fairmix.fairness_table import FairnessTable, fairness_table
 from fairmix.tables import PathLike, is_path
 from fairmix.totals import IntArray
@@ -38,12 +39,12 @@ class Prediction(FileInput):
 
     def predict(
         self, X: Any, *, sensitive_features: Any = None, output: PathLike | None = None
-    ) -> IntArray | Path:
+    ) -> Any:
         """Cluster of each row.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_rows, n_features), or path
+        X : array-like or data frame of shape (n_rows, n_features), path or Dask collection
             Columns as in ``fit``. Files as in ``fit`` are read block by block.
         sensitive_features : str, array-like or table, default=None
             Group of each row, needed with ``assignment="aware"`` only. A blind map sees X only.
@@ -54,9 +55,11 @@ class Prediction(FileInput):
 
         Returns
         -------
-        ndarray of shape (n_rows,), or the path of the file
+        ndarray of shape (n_rows,), or the path of the file; for a Dask collection a Dask array
         """
-        if is_path(X):
+        if is_dask(X):
+            return lazy_labels(self, X, sensitive_features)
+        if in_blocks(X):
             return self._predict_files(X, sensitive_features, output)
         if output is not None:
             raise ValueError(

@@ -1,0 +1,162 @@
+"""A picture of a comparison: cost against gap of each method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairmix.plot._axes import BLUE, GREY, axes
+from fairmix.plot.front import TITLES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fairmix.compare_table import Comparison
+
+
+class ComparisonDisplay:
+    """Picture of a comparison of methods.
+
+    Filled points are on the front, joined by a line; hollow ones are dominated. Each is labelled
+    with the name of its method.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The methods.
+    gap, cost : array-like of shape (n_methods,)
+        Where each stands.
+    dominated : array-like of bool of shape (n_methods,)
+        Whether another method is at least as good in both and better in one.
+    x_name, y_name : str
+        Labels of the axes.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it is drawn.
+    line_ : matplotlib Line2D
+        Through the points that are not dominated.
+    points_ : dict of str to matplotlib PathCollection
+        The points, by kind: ``"front"``, ``"dominated"``.
+
+    Examples
+    --------
+    >>> from fairmix.plot import ComparisonDisplay
+    >>> display = ComparisonDisplay(
+    ...     names=["fair", "plain"], gap=[0.01, 0.2], cost=[120.0, 90.0], dominated=[False, False]
+    ... ).plot()
+    >>> [text.get_text() for text in display.ax_.texts]
+    ['fair', 'plain']
+    """
+
+    def __init__(
+        self,
+        *,
+        names: Sequence[str],
+        gap: ArrayLike,
+        cost: ArrayLike,
+        dominated: ArrayLike,
+        x_name: str = TITLES["label_gap"],
+        y_name: str = TITLES["cost"],
+    ) -> None:
+        self.names = list(names)
+        self.gap = np.asarray(gap, dtype=np.float64)
+        self.cost = np.asarray(cost, dtype=np.float64)
+        self.dominated = np.asarray(dominated, dtype=bool)
+        self.x_name = x_name
+        self.y_name = y_name
+
+    @classmethod
+    def from_comparison(
+        cls, comparison: Comparison, *, ax: Axes | None = None, held_out: bool = False
+    ) -> Self:
+        """Draw a comparison.
+
+        Parameters
+        ----------
+        comparison : Comparison
+            Of `fairmix.compare`. Methods without figures are left out.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        held_out : bool, default=False
+            Figures of the held-out rows.
+
+        Returns
+        -------
+        ComparisonDisplay
+        """
+        points = comparison.points(held_out=held_out)
+        where = ", held-out rows" if held_out else ""
+        x_name = TITLES["label_gap"].replace("gap", comparison.criterion.replace("_", " "), 1)
+        return cls(
+            names=[name for name, *_ in points],
+            gap=[gap for _, gap, _, _ in points],
+            cost=[cost for _, _, cost, _ in points],
+            dominated=[below for *_, below in points],
+            x_name=x_name + where,
+            y_name=TITLES["cost"] + where,
+        ).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        ComparisonDisplay
+        """
+        self.ax_ = ax = axes(ax)
+        self.figure_ = ax.figure
+        front = np.flatnonzero(~self.dominated)
+        front = front[np.argsort(self.gap[front], kind="stable")]
+        (self.line_,) = ax.plot(
+            self.gap[front], self.cost[front], color=GREY, linewidth=1, zorder=1
+        )
+        kinds: dict[str, tuple[Any, str, dict[str, Any]]] = {
+            "front": (~self.dominated, "on the front", {"color": BLUE}),
+            "dominated": (
+                self.dominated,
+                "dominated",
+                {"facecolors": "white", "edgecolors": BLUE},
+            ),
+        }
+        self.points_ = {
+            kind: ax.scatter(self.gap[chosen], self.cost[chosen], label=label, zorder=2, **style)
+            for kind, (chosen, label, style) in kinds.items()
+            if chosen.any()
+        }
+        self._name_points(ax)
+        ax.set(xlabel=self.x_name, ylabel=self.y_name)
+        ax.margins(0.08)
+        ax.grid(alpha=0.3)
+        if self.points_:
+            ax.legend()
+        return self
+
+    def _name_points(self, ax: Axes) -> None:
+        """Names grow towards the middle and lie away from the nearest point: few overlap."""
+        middle = np.mean(ax.get_xlim())
+        place = np.column_stack(
+            [self.gap / np.ptp(ax.get_xlim()), self.cost / np.ptp(ax.get_ylim())]
+        )
+        for i, name in enumerate(self.names):
+            distance = np.square(place - place[i]).sum(axis=1)
+            distance[i] = np.inf
+            right, above = self.gap[i] <= middle, self.cost[i] >= self.cost[distance.argmin()]
+            ax.annotate(
+                name,
+                (self.gap[i], self.cost[i]),
+                (6 if right else -6, 4 if above else -4),
+                textcoords="offset points",
+                ha="left" if right else "right",
+                va="bottom" if above else "top",
+                fontsize=8,
+            )

@@ -1,0 +1,400 @@
+"""Blocks on the workers of a Dask cluster.
+
+A task visits a run of blocks and returns what the work makes of each; sums over blocks are made
+here, in their order, so that results have the bits of a fit in memory. What is kept stays on the
+workers as results of tasks. Dask remembers how each was made and makes it anew, down to the files,
+when a worker dies.
+
+A task that is on a worker when it dies is tried elsewhere, up to as many times as Dask's setting
+``distributed.scheduler.allowed-failures`` says (3); every pass counts anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, Generic
+
+import numpy as np
+import pyarrow as pa
+
+from fairmix.tables._base import BLOCK_ROWS, Blocks, Item, Result
+from fairmix.tables.files import FileBlocks, Frame
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+# Blocks of a run: so many that a task takes far longer than the few milliseconds that Dask adds,
+# so few that the runs of 10 million rows keep tens of workers busy.
+RUN_BLOCKS = 32
+# Work of more bytes goes to the cluster once, not with each task.
+INLINE_BYTES = 2**16
+# Runs that are fetched together.
+GATHERED_RUNS = 64
+# Numbers of glibc's settings in <malloc.h>, the values that it would end at, and its first one.
+TRIM_THRESHOLD, HELD_TRIM = -1, 2**26
+MMAP_THRESHOLD, HELD_MMAP, FIRST_MMAP = -3, 2**25, 2**17
+
+
+def connect(address: str | None = None) -> Client:
+    """A connection to a cluster; close it at the end.
+
+    Parameters
+    ----------
+    address : str or None
+        Address of a scheduler, such as ``"tcp://10.0.0.1:8786"``. None: a cluster of its own,
+        processes of this machine that end with the client, one for each core.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError(
+            "Dask is needed to run on a cluster. Install it: pip install 'fairmix[dask]'."
+        ) from error
+    # Any free port: that of another cluster's dashboard would be a warning.
+    return Client(address) if address else Client(threads_per_worker=1, dashboard_address=":0")
+
+
+def active_client() -> Client:
+    """The client that the user has open."""
+    from distributed import Client
+
+    try:
+        return Client.current()
+    except ValueError:
+        raise ValueError(
+            "X is a Dask collection, but there is no cluster to work on. Open a client first: "
+            "distributed.Client(), or distributed.Client('tcp://...')."
+        ) from None
+
+
+class Run(Generic[Item]):
+    """Things of consecutive blocks, as one result of a task."""
+
+    def __init__(self, items: list[Item]) -> None:
+        self.items = items
+        self._bytes = len(pickle.dumps(items[0], protocol=5)) * len(items)
+
+    def __sizeof__(self) -> int:
+        # Dask weighs moving a result against waiting for the worker that has it.
+        return self._bytes
+
+
+# Gives the things at increasing positions of a run, from what is known of the run.
+Load = Callable[[Any, Sequence[int]], Iterable[Item]]
+
+
+def _kept(run: Run[Item], wanted: Sequence[int]) -> Iterator[Item]:
+    return (run.items[position] for position in wanted)
+
+
+def _mapped(
+    load: Load[Any], function: Callable[[Any], Result], source: Any, wanted: Sequence[int]
+) -> Iterator[Result]:
+    return map(function, load(source, wanted))
+
+
+class DaskBlocks(Blocks[Item]):
+    """Blocks in runs, each run on a worker.
+
+    Parameters
+    ----------
+    client : Client
+        Connection to the cluster.
+    sources : sequence
+        What the things of each run are loaded from: futures, or anything small.
+    edges : sequence of int
+        First block of each run, then the number of all blocks.
+    load : callable
+        ``load(source, positions)`` gives the things at increasing positions of a run.
+    """
+
+    local = False
+
+    def __init__(
+        self, client: Client, sources: Sequence[Any], edges: Sequence[int], load: Load[Item] = _kept
+    ) -> None:
+        self.client = client
+        self.sources = sources
+        self.edges = edges
+        self.load = load
+        self.n_blocks = edges[-1]
+
+    def each(
+        self, work: Callable[[Item], Result], numbers: Sequence[int] | None = None
+    ) -> Iterator[Result]:
+        """What ``work`` makes of the things with these increasing numbers, None for all."""
+        futures = self._submit(_visit, work, range(self.n_blocks) if numbers is None else numbers)
+        while futures:
+            some, futures = futures[:GATHERED_RUNS], futures[GATHERED_RUNS:]
+            for results in self.client.gather(some):
+                yield from results
+
+    def map(self, function: Callable[[Item], Result], *, keep: bool) -> DaskBlocks[Result]:
+        """What a function makes of each; kept on the workers, or made anew for each use."""
+        if keep:
+            futures = self._submit(_make, function, range(self.n_blocks))
+            return DaskBlocks(self.client, futures, self.edges)
+        load = partial(_mapped, self.load, function)
+        return DaskBlocks(self.client, self.sources, self.edges, load)
+
+    def _submit(
+        self, task: Callable[..., Any], work: Callable[[Item], Any], numbers: Sequence[int]
+    ) -> list[Future]:
+        """One task for each run that holds some of the blocks."""
+        from distributed.protocol.pickle import dumps
+
+        parcel = dumps((self.load, work))
+        if len(parcel) > INLINE_BYTES:
+            # The result of a task, for scattered data would be lost with its worker.
+            parcel = self.client.submit(bytes, parcel, pure=False)
+        chosen, sources = [], []
+        cuts = np.searchsorted(numbers, self.edges)
+        for source, first, (start, stop) in zip(
+            self.sources, self.edges[:-1], pairwise(cuts), strict=True
+        ):
+            if start < stop:
+                sources.append(source)
+                chosen.append([number - first for number in numbers[start:stop]])
+        # Positions, not keywords: large keywords of all calls of `map` share one key.
+        parcels, name = [parcel] * len(sources), f"fairmix{task.__name__}"
+        return list(self.client.map(task, parcels, sources, chosen, pure=False, key=name))
+
+
+def _visit(parcel: bytes, source: Any, wanted: Sequence[int]) -> list[Any]:
+    load, work = pickle.loads(parcel)
+    with _at_work:
+        return [work(item) for item in load(source, wanted)]
+
+
+def _make(parcel: bytes, source: Any, wanted: Sequence[int]) -> Run[Any]:
+    return Run(_visit(parcel, source, wanted))
+
+
+class _Gate:
+    """Settings of a process: the first thread in makes them, the last one out undoes them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._settings = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                # More BLAS threads may give other bits.
+                self._settings.enter_context(_blas().limit(limits=1, user_api="blas"))
+                self._settings.enter_context(_memory_held())
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._settings.close()
+
+
+_at_work = _Gate()
+
+
+@cache
+def _blas() -> Any:
+    """The loaded BLAS libraries; to look for them takes longer than a small task."""
+    import scipy.linalg  # noqa: F401  SciPy has a BLAS of its own.
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def _memory_held() -> Iterator[None]:
+    """Do not give the arrays of each block back to the system.
+
+    Dask starts its workers in an environment in which glibc gives back any free 64 kB. Then every
+    array of a pass costs page faults, which double the time of the pass.
+    """
+    given = os.environ.get("MALLOC_TRIM_THRESHOLD_")
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if given is None or mallopt is None:
+        yield
+        return
+    mallopt(TRIM_THRESHOLD, HELD_TRIM)
+    mallopt(MMAP_THRESHOLD, HELD_MMAP)
+    try:
+        yield
+    finally:
+        mallopt(TRIM_THRESHOLD, int(given))
+        mallopt(MMAP_THRESHOLD, int(os.environ.get("MALLOC_MMAP_THRESHOLD_", FIRST_MMAP)))
+
+
+class DaskFrames(DaskBlocks[Frame]):
+    """Blocks of rows as Arrow tables."""
+
+    load: FileLoad | TableLoad
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self.load.schema
+
+    def select(self, names: Sequence[str]) -> DaskFrames:
+        """The same rows with some of the columns."""
+        return DaskFrames(self.client, self.sources, self.edges, self.load.select(names))
+
+
+@dataclass(frozen=True)
+class FileLoad:
+    """Reads frames of a run from files; known of the run is its first block."""
+
+    files: FileBlocks
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self.files.schema
+
+    def __call__(self, first: int, wanted: Sequence[int]) -> Iterator[Frame]:
+        """The frames at these positions of the run."""
+        return self.files.frames([first + position for position in wanted])
+
+    def select(self, names: Sequence[str]) -> FileLoad:
+        """Read some of the columns only."""
+        return FileLoad(self.files.select(names))
+
+
+@dataclass(frozen=True)
+class TableLoad:
+    """Cuts frames from the one table of a run, numbered by the run's first block."""
+
+    schema: pa.Schema
+    block_rows: int
+
+    def __call__(self, run: Frame, wanted: Sequence[int]) -> Iterator[Frame]:
+        """The frames at these positions of the run."""
+        table = run.table.select(self.schema.names)
+        for position in wanted:
+            rows = table.slice(position * self.block_rows, self.block_rows)
+            yield Frame(run.number + position, rows)
+
+    def select(self, names: Sequence[str]) -> TableLoad:
+        """Some of the columns only."""
+        return TableLoad(pa.schema([self.schema.field(name) for name in names]), self.block_rows)
+
+
+def frames_from_files(files: FileBlocks, client: Client) -> DaskFrames:
+    """Frames that the workers read from files, which all of them must be able to see."""
+    edges = _edges(files.n_blocks)
+    return DaskFrames(client, edges[:-1], edges, FileLoad(files))
+
+
+def _edges(n_blocks: int) -> list[int]:
+    return [*range(0, n_blocks, RUN_BLOCKS), n_blocks]
+
+
+def frames_from_collection(
+    X: Any, client: Client, beside: Mapping[str, Any], block_rows: int = BLOCK_ROWS
+) -> DaskFrames:
+    """Frames of a Dask data frame or array, cut across its partitions and kept on the workers.
+
+    Parameters
+    ----------
+    X : dask DataFrame, or dask array of two dimensions
+        The columns of an array are named ``x0, x1, ...``.
+    client : Client
+        Connection to the cluster.
+    beside : dict of str to dask Series or array of one dimension
+        More columns.
+    block_rows : int
+        Rows of a block.
+    """
+    columns = [_Parts.of(X, client)]
+    columns += [_Parts.of(values, client, name) for name, values in beside.items()]
+    n_rows = sum(columns[0].lengths)
+    for name, n in zip(beside, (sum(more.lengths) for more in columns[1:]), strict=True):
+        if n != n_rows:
+            raise ValueError(f"{name} has {n} rows, X has {n_rows}. Give one value per row.")
+    if n_rows == 0:
+        raise ValueError("X has no rows. Give a collection with at least one row.")
+    edges = _edges(-(-n_rows // block_rows))
+    ranges = [(a * block_rows, min(b * block_rows, n_rows)) for a, b in pairwise(edges)]
+    pieces = [part.slices(ranges) for part in columns]
+    runs = client.map(_cut, edges[:-1], *pieces, pure=False, key="fairmix_cut")
+    schema = pa.schema([field for part in columns for field in part.schema])
+    return DaskFrames(client, runs, edges, TableLoad(schema, block_rows))
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Partitions of a collection as Arrow tables on the workers, and their lengths."""
+
+    futures: list[Future]
+    lengths: list[int]
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, collection: Any, client: Client, name: str | None = None) -> _Parts:
+        """Partitions of a collection; ``name`` is that of a column on its own."""
+        import dask
+
+        if hasattr(collection, "chunks"):
+            example = np.zeros((1, *collection.shape[1:]), dtype=collection.dtype)
+            collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
+        else:
+            example = collection._meta_nonempty
+        schema = _as_arrow(example, name).schema
+        convert = dask.delayed(partial(_as_arrow, name=name, schema=schema), pure=False)
+        delayed = np.ravel(np.array(collection.to_delayed(), dtype=object))
+        futures = client.compute([convert(part) for part in delayed])
+        return cls(futures, client.gather(client.map(len, futures, pure=False)), schema)
+
+    def slices(self, ranges: Sequence[tuple[int, int]]) -> list[list[Any]]:
+        """For each range of rows the partitions that it meets, with the rows of them."""
+        ends = list(accumulate(self.lengths))
+        return [
+            [
+                (future, max(start - end + n, 0), min(stop - end + n, n))
+                for future, end, n in zip(self.futures, ends, self.lengths, strict=True)
+                if end - n < stop and start < end
+            ]
+            for start, stop in ranges
+        ]
+
+
+def _as_arrow(part: Any, name: str | None = None, schema: pa.Schema | None = None) -> pa.Table:
+    """A partition as a table of the schema."""
+    if isinstance(part, np.ndarray):
+        values = part if part.ndim > 1 else part[:, None]
+        names = [f"x{j}" for j in range(values.shape[1])] if name is None else [name]
+        table = pa.table([pa.array(column) for column in values.T], names=names)
+    else:
+        frame = part if name is None else part.to_frame(name)
+        table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+    if schema is not None:
+        return table if table.schema == schema else table.cast(schema)
+    # Partitions may differ in the number of categories, and with it in the type of their codes.
+    types = [
+        pa.dictionary(pa.int32(), kind.value_type) if pa.types.is_dictionary(kind) else kind
+        for kind in table.schema.types
+    ]
+    return table.cast(pa.schema(list(zip(table.schema.names, types, strict=True))))
+
+
+def _cut(number: int, *columns: list[tuple[pa.Table, int, int]]) -> Frame:
+    """The table of a run, from slices of partitions."""
+    parts = [
+        pa.concat_tables(table.slice(start, stop - start) for table, start, stop in slices)
+        for slices in columns
+    ]
+    table = parts[0]
+    for more in parts[1:]:
+        for name in more.column_names:
+            table = table.append_column(name, more[name])
+    return Frame(number, table)

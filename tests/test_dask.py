@@ -1,0 +1,272 @@
+"""Dask: the bits of a fit in memory, on a real cluster of processes, even when they are killed."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from fairmix import FairMixture
+from fairmix.tables import BLOCK_ROWS, FileBlocks
+
+pytest.importorskip("distributed")
+import dask
+import dask.array as da
+import dask.dataframe as dd
+from distributed import Client, LocalCluster
+
+import fairmix.tables.dask as on_dask
+from fairmix.estimator._frame_sources import FileSource
+
+N_ROWS = 5 * BLOCK_ROWS + 1234
+ARRAYS = ("weights_", "means_", "covariances_", "rates_", "group_sizes_")
+FITS = {
+    "blind, mixed, standardised": {"standardize": True, "max_gap": 0.05},
+    "aware, mixed": {"assignment": "aware"},
+    "em, numeric": {"solver": "em", "covariance_type": "full", "fairness_strength": 2.0},
+    "batches": {"batch_size": 10_000, "standardize": True, "fairness_strength": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two processes of one thread each, of which none is left at the end."""
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+        pids = processes(client)
+    assert not any(map(alive, pids))
+
+
+@pytest.fixture(autouse=True)
+def short_runs(monkeypatch):
+    """Several runs in few rows."""
+    monkeypatch.setattr(on_dask, "RUN_BLOCKS", 2)
+
+
+def processes(client):
+    """Process of each worker."""
+    return list(client.run(os.getpid).values())
+
+
+def alive(pid):
+    """Whether a process runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def make_frame(n_rows=N_ROWS, seed=0):
+    """Numeric and categorical columns, a sensitive one and a weight."""
+    rng = np.random.default_rng(seed)
+    cluster = rng.integers(3, size=n_rows)
+    often = np.where(rng.random(n_rows) < 0.8, cluster, rng.integers(3, size=n_rows))
+    return pd.DataFrame(
+        {
+            "a": rng.normal(size=n_rows) + 3 * cluster,
+            "b": 100 * rng.normal(size=n_rows) - 250 * cluster,
+            "colour": pd.Categorical(np.array(["red", "green", "blue"])[often]),
+            "sex": np.where(rng.random(n_rows) < 0.3 + 0.2 * cluster, "f", "m"),
+            "w": rng.uniform(0.5, 2, size=n_rows),
+        }
+    )
+
+
+def collection(frame):
+    """Partitions of uneven lengths, one of them empty, each with categories of its own."""
+    cuts = [0, 100, 100, 3 * BLOCK_ROWS + 7, 4 * BLOCK_ROWS, len(frame)]
+    parts = [frame.iloc[a:b].reset_index(drop=True) for a, b in pairwise(cuts)]
+    parts = [part.assign(colour=part["colour"].cat.remove_unused_categories()) for part in parts]
+    return dd.from_delayed(
+        [dask.delayed(part) for part in parts], meta=frame.iloc[:0], verify_meta=False
+    )
+
+
+def fit(X, groups="sex", weight=None, **settings):
+    """A short fit, whose warnings of too few iterations are of no interest."""
+    model = FairMixture(3, random_state=0, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, sensitive_features=groups, sample_weight=weight)
+
+
+def assert_same_bits(one, other):
+    for name in ARRAYS:
+        assert hasattr(one, name) == hasattr(other, name), name
+        assert np.array_equal(getattr(one, name, 0), getattr(other, name, 0)), name
+    tables = zip(
+        getattr(one, "probabilities_", []), getattr(other, "probabilities_", []), strict=True
+    )
+    assert all(np.array_equal(mine, theirs) for mine, theirs in tables)
+    for name in ("lower_bound_", "gap_", "n_iter_"):
+        assert getattr(one, name) == getattr(other, name), name
+    assert np.array_equal(one.history_["objective"], other.history_["objective"])
+
+
+def test_a_collection_needs_a_client():
+    with pytest.raises(ValueError, match=r"there is no cluster to work on. Open a client first"):
+        FairMixture(2).fit(da.zeros((9, 2)))
+
+
+def test_dask_is_not_imported_unless_used():
+    script = (
+        "import sys, numpy as np; from fairmix import FairMixture\n"
+        "FairMixture(1, max_iter=9).fit(np.eye(4)).predict(np.eye(4))\n"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'dask', 'distributed'}))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert run.stdout.strip() == "[]", run.stderr
+
+
+def test_each_keeps_the_order_and_map_composes(client, tmp_path):
+    make_frame().to_parquet(tmp_path / "rows.parquet", row_group_size=5000)
+    blocks = on_dask.frames_from_files(FileBlocks(tmp_path / "rows.parquet"), client)
+    assert blocks.n_blocks == 6
+    assert not blocks.local
+    assert list(blocks.each(lambda frame: frame.number)) == [0, 1, 2, 3, 4, 5]
+    assert list(blocks.each(lambda frame: frame.number, [1, 4, 5])) == [1, 4, 5]
+    assert list(blocks.each(lambda frame: frame.number, [])) == []
+    kept = blocks.map(lambda frame: frame.number, keep=True)
+    lazy = kept.map(lambda number: number + 10, keep=False)
+    assert list(lazy.each(str, [0, 3])) == ["10", "13"]
+    assert list(lazy.map(str, keep=True).each(len)) == [2] * 6
+
+
+def test_large_work_is_never_that_of_another_call(client, tmp_path):
+    make_frame().to_parquet(tmp_path / "rows.parquet")
+    blocks = on_dask.frames_from_files(FileBlocks(tmp_path / "rows.parquet"), client)
+    numbers = blocks.map(lambda frame: frame.number, keep=True)
+    for start in (0, 1000):
+        large = np.arange(start, start + on_dask.INLINE_BYTES)
+        found = list(numbers.each(lambda number, large=large: int(large[number])))
+        assert found == list(range(start, start + 6))
+
+
+def test_kept_things_tell_their_size():
+    run = on_dask.Run([np.zeros(1000), np.zeros(1000)])
+    assert 16_000 <= sys.getsizeof(run) < 17_500
+    assert sys.getsizeof(pickle.loads(pickle.dumps(run))) == sys.getsizeof(run)
+
+
+def test_frames_of_collections_have_the_rows_in_order(client):
+    frame = make_frame()
+    beside = {"more": da.from_array(np.arange(N_ROWS), chunks=7777)}
+    frames = on_dask.frames_from_collection(collection(frame), client, beside, 4000)
+    assert frames.schema.names == [*frame.columns, "more"]
+    tables = list(frames.select(["more", "sex"]).each(lambda block: block.table))
+    assert [len(table) for table in tables] == [4000] * 10 + [N_ROWS - 40_000]
+    assert tables[0].column_names == ["more", "sex"]
+    assert np.concatenate([table["more"] for table in tables]).tolist() == list(range(N_ROWS))
+    assert [v for table in tables for v in table["sex"].to_pylist()] == frame["sex"].tolist()
+    with pytest.raises(ValueError, match="more has 10 rows, X has"):
+        on_dask.frames_from_collection(collection(frame), client, {"more": da.zeros(10)})
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_memory_files_and_dask_give_the_same_bits(client, tmp_path, name):
+    settings = {"max_iter": 6} | FITS[name]
+    columns = ["a", "b", "sex"] if "numeric" in name else ["a", "b", "colour", "sex"]
+    frame = make_frame()
+    frame[columns].to_parquet(tmp_path / "rows.parquet", row_group_size=5000)
+    memory = fit(frame[columns], **settings)
+    assert_same_bits(memory, fit(tmp_path / "rows.parquet", **settings))
+    assert_same_bits(memory, fit(FileSource(tmp_path / "rows.parquet", client), **settings))
+    far = fit(collection(frame)[columns], **settings)
+    assert_same_bits(memory, far)
+    assert not hasattr(far, "labels_")
+
+
+def test_arrays_and_groups_and_weights_beside_them(client):
+    frame = make_frame()
+    X = frame[["a", "b"]].to_numpy(np.float32)
+    settings = {"assignment": "aware", "max_iter": 5}
+    memory = fit(X, frame["sex"], frame["w"], **settings)
+    far = fit(
+        da.from_array(X, chunks=(10_000, 1)),
+        dd.from_pandas(frame, npartitions=3)["sex"],
+        da.from_array(frame["w"].to_numpy(), chunks=9_999),
+        **settings,
+    )
+    assert_same_bits(memory, far)
+    assert not hasattr(far, "feature_names_in_")
+    assert far.n_features_in_ == 2
+    groups = da.from_array(frame["sex"].to_numpy().astype(str), chunks=4321)
+    labels = far.predict(da.from_array(X, chunks=(4321, 2)), sensitive_features=groups)
+    assert isinstance(labels, da.Array)
+    assert labels.compute().tolist() == memory.labels_.tolist()
+
+
+def test_predict_of_a_collection_is_lazy(client):
+    frame = make_frame()
+    blind = fit(frame, max_iter=5, fairness_strength=2.0)
+    aware = fit(frame, max_iter=5, assignment="aware")
+    far = dd.from_pandas(frame, npartitions=3)
+    labels = blind.predict(far)
+    assert isinstance(labels, da.Array)
+    assert labels.compute().tolist() == blind.labels_.tolist()
+    labels = aware.predict(far, sensitive_features="sex")
+    assert labels.compute().tolist() == aware.labels_.tolist()
+    with pytest.raises(ValueError, match=r"only fit and predict take. Give a table: X.compute"):
+        blind.predict_proba(far)
+
+
+def test_errors_say_what_to_do(client, monkeypatch):
+    frame = dd.from_pandas(make_frame(), npartitions=2)
+    with pytest.raises(ValueError, match="names 'age', which is no column of X"):
+        FairMixture(2).fit(frame, sensitive_features="age")
+    with pytest.raises(ValueError, match="is a Series, but X is a Dask collection"):
+        FairMixture(2).fit(frame, sensitive_features=make_frame()["sex"])
+    with pytest.raises(ValueError, match="Array of 3 dimensions"):
+        FairMixture(2).fit(da.zeros((4, 4, 4)))
+    with pytest.raises(ValueError, match="X has no rows"):
+        FairMixture(2).fit(da.zeros((0, 4)))
+    broken = make_frame()
+    broken.loc[9000, "a"] = np.nan
+    broken = dd.from_pandas(broken, npartitions=2)
+    with pytest.raises(ValueError, match="In rows 8192 to 16383: Column 'a' of X has 1 values"):
+        FairMixture(2).fit(broken, sensitive_features="sex")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"fairmix\[dask\]"):
+        on_dask.connect("tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(("kind", "how_many"), [("files", 1), ("files", 2), ("frame", 2)])
+def test_killed_workers_do_not_change_the_bits(client, tmp_path, monkeypatch, kind, how_many):
+    """SIGKILL while the tasks of a pass are on the workers."""
+    frame = make_frame()[["a", "b", "colour", "sex"]]
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=5000)
+    settings = {"standardize": True, "max_iter": 6, "max_gap": 0.05}
+    memory = fit(frame, **settings)
+    pids = processes(client)
+    passes, gather = 0, client.gather
+
+    def gather_and_kill(futures, **how):
+        nonlocal passes
+        passes += 1
+        if passes == 20:
+            for pid in pids[:how_many]:
+                os.kill(pid, signal.SIGKILL)
+        return gather(futures, **how)
+
+    monkeypatch.setattr(client, "gather", gather_and_kill)
+    files = FileSource(tmp_path / "rows.parquet", client)
+    far = fit(files if kind == "files" else dd.read_parquet(files.paths), **settings)
+    assert passes > 40
+    assert_same_bits(memory, far)
+    client.wait_for_workers(2, timeout=60)
+    assert set(pids) & set(processes(client)) == set(pids[how_many:])
