@@ -215,7 +215,8 @@ class Dual:
             tilt.step(now.rates, now.totals, self._final_temperature, aim, reach)
             now = self._look(tilt, logits)
             # A few rows more are no sign of a wrong direction.
-            astray = now.gap > best.gap + max(0.5 * (best.gap - bound), 6 * half_a_row)
+            few_rows = min(6 * half_a_row, 2e-3)
+            astray = now.gap > best.gap + max(0.5 * (best.gap - bound), few_rows)
             best = now if now.gap < best.gap else best
             now, reach = (best, reach / 2) if astray else (now, 1.5 * reach)
         if bounded and best.gap > enough:
