@@ -262,7 +262,7 @@ class Streaming(Learning):
                     stream.mixture, sample, stream.table(batch), stream.place
                 )
             self._model = self._model_of(solution)
-            self._publish(solution, sample, stream)
+            self._publish(solution, self._model.table(sample.store), stream)
         self._warn(solution, sample.store)
 
     def _sample(self) -> Table:
