@@ -426,7 +426,10 @@ def test_bad_values_are_refused(case, tmp_path):
 def test_arguments_that_do_not_fit_files_are_refused(frame, parts, tmp_path):
     model = FairMixture(2, max_gap=0.2, max_iter=3, tol=1, random_state=0, subsample=2000)
     for given, message in (
-        ({"sensitive_features": frame["sex"]}, "sensitive_features is a Series, but X names files"),
+        (
+            {"sensitive_features": frame["sex"]},
+            "sensitive_features is a Series, but X is not in memory",
+        ),
         ({"sensitive_features": "gender"}, "names 'gender', which is no column of X"),
         ({"sample_weight": ["w", "a"]}, "names several columns"),
         ({"sensitive_features": list(frame.columns)}, "none of which is left as a feature"),
