@@ -40,7 +40,7 @@ SHARPNESS = 100.0
 # Starts of the dual solver are compared by a short fit of a sample: rows, starts per full fit
 # (and as many once more), and iterations (a blind map needs more before its starts differ).
 SCREEN_ROWS = 16_384
-SCREEN_STARTS = 4
+SCREEN_STARTS = 3
 SCREEN_ITERATIONS = {"aware": 12, "blind": 40}
 DUAL_ITERATIONS = 200
 # Rows on which most of a climb is done.

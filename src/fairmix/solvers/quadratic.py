@@ -65,8 +65,8 @@ class Bound:
     def multipliers(
         self, start: FloatArray, rates: FloatArray, curvature: FloatArray
     ) -> FloatArray:
-        """Minimum of the local model."""
-        return newton_multipliers(start, rates, curvature, self.criterion, self.bound)
+        """Minimum of the local model, as exact as a step on changing rates needs."""
+        return newton_multipliers(start, rates, curvature, self.criterion, self.bound, STEP_TOL)
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,7 @@ class _State(NamedTuple):
 
 
 BISECTIONS = 20
+STEP_TOL = 2e-6
 OUTER_STEPS = 40
 INNER_STEPS = 30
 SIGN_STEPS = 6
