@@ -41,7 +41,7 @@ SHARPNESS = 100.0
 # (and as many once more), and iterations (a blind map needs more before its starts differ).
 SCREEN_ROWS = 16_384
 SCREEN_STARTS = 3
-SCREEN_ITERATIONS = {"aware": 12, "blind": 40}
+SCREEN_ITERATIONS = {"aware": 8, "blind": 40}
 DUAL_ITERATIONS = 200
 # Rows on which most of a climb is done.
 APPROACH_ROWS = 50_000
