@@ -263,7 +263,8 @@ class FairMixture(Streaming, ClusterMixin, DensityMixin, BaseEstimator):
             ``"data/*.parquet"``, a folder, or a list of these; Parquet, CSV or TSV, the last two
             also with ``.gz``. Files are read block by block in every pass, in constant memory,
             and give the bits of the same rows in a table. A column of a CSV file is numeric when
-            all its values are numbers.
+            all its values are numbers. Or a Dask array or data frame, fitted on the workers of
+            the active ``distributed.Client``.
         y : ignored
             For scikit-learn's conventions.
         sensitive_features : str, array-like or table, default=None
