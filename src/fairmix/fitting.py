@@ -27,6 +27,7 @@ from fairmix.solvers import (
     Solution,
     Status,
     Strength,
+    resolution,
 )
 from fairmix.tables import Batches, Store, Table
 from fairmix.totals import FloatArray, IntArray
@@ -304,14 +305,6 @@ def allowed_gap(max_gap: float, gap_of: str, group_sizes: FloatArray | IntArray)
     if gap_of == "labels":
         return max(max_gap, resolution(group_sizes))
     return max_gap + SOFT_TOLERANCE
-
-
-def resolution(group_sizes: FloatArray | IntArray) -> float:
-    """Gap below which hard labels cannot be asked to go: they move by whole rows.
-
-    Two rows of the smallest group, and never less than 0.002.
-    """
-    return max(2e-3, 2 / float(group_sizes.min()))
 
 
 @contextmanager

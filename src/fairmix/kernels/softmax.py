@@ -167,28 +167,29 @@ def _masses(block: Block, psi: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArray:
     """``sum_i w_i a_i a_i^T (x) (diag psi_i - psi_i psi_i^T)`` with a = C rho, (R, K, R, K)."""
-    weight = 1 if block.weight is None else block.weight
+    weight = np.ones(block.n_rows) if block.weight is None else block.weight
+    size = len(contrasts)
     if block.propensity is None and block.n_groups > FEW_GROUPS:
-        # a is the same for all rows of a group: one product per group.
-        groups = [
-            _spread(psi, weight * (block.groups == g).astype(psi.dtype))
-            for g in range(block.n_groups)
-        ]
+        # a is the same for all rows of a group: one product per group, of its rows.
+        members = [np.flatnonzero(block.groups == g) for g in range(block.n_groups)]
+        spreads = np.concatenate([_spread(psi[:, rows], weight[None, rows]) for rows in members])
         pairs = contrasts[:, None] * contrasts[None]
-        return np.tensordot(pairs, np.stack(groups), axes=1).transpose(0, 2, 1, 3)
+        return np.tensordot(pairs, spreads, axes=1).transpose(0, 2, 1, 3)
     a = contrasts @ block.propensity if block.propensity is not None else contrasts[:, block.groups]
-    out = np.empty((len(a), len(psi), len(a), len(psi)))
-    for r, first in enumerate(a):
-        for s, second in enumerate(a[: r + 1]):
-            out[r, :, s] = _spread(psi, (weight * first * second).astype(psi.dtype))
-            out[s, :, r] = out[r, :, s]
+    rows, columns = np.tril_indices(size)
+    out = np.empty((size, len(psi), size, len(psi)))
+    out[rows, :, columns] = _spread(psi, weight * a[rows] * a[columns])
+    out[columns, :, rows] = out[rows, :, columns]
     return out
 
 
-def _spread(psi: FloatArray, weight: FloatArray) -> FloatArray:
-    """``sum_i w_i (diag psi_i - psi_i psi_i^T)``, (K, K)."""
-    out = ((psi * -weight) @ psi.T).astype(np.float64)
-    out[np.diag_indices(len(psi))] += psi @ weight
+def _spread(psi: FloatArray, weights: FloatArray) -> FloatArray:
+    """``sum_i w_i (diag psi_i - psi_i psi_i^T)`` for several weights (R, n), (R, K, K)."""
+    weights = weights.astype(psi.dtype)
+    size = len(psi)
+    weighted = (weights[:, None] * psi).reshape(-1, psi.shape[1])
+    out = -(weighted @ psi.T).astype(np.float64).reshape(-1, size, size)
+    out[:, np.arange(size), np.arange(size)] += weights @ psi.T
     return out
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairmix.criteria import Criterion, smallest_ratio
 from fairmix.objective import Objective, Point
-from fairmix.totals import FloatArray
+from fairmix.totals import FloatArray, IntArray
 
 
 class Status(Enum):
@@ -38,6 +38,14 @@ class Iteration(NamedTuple):
 
 
 Callback = Callable[[Iteration], None]
+
+
+def resolution(group_sizes: FloatArray | IntArray) -> float:
+    """Gap below which hard labels cannot be asked to go: they move by whole rows.
+
+    Two rows of the smallest group, and never less than 0.002.
+    """
+    return max(2e-3, 2 / float(group_sizes.min()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ import numpy as np
 from fairmix.criteria import Criterion
 from fairmix.mixture import Mixture
 from fairmix.objective import Objective, Point
-from fairmix.solvers._base import Callback, Recorder, Solution, Status
+from fairmix.solvers._base import Callback, Recorder, Solution, Status, resolution
 from fairmix.solvers.quadratic import Bound, Constraint
 from fairmix.solvers.tilt import Tilt
 from fairmix.tables import Rowlike
@@ -47,6 +47,7 @@ POLISH_REACH = 2.0
 COOLING = ((0.5, 3e-3), (0.2, 3e-3), (0.1, 3e-3), (0.05, 5e-4))
 COOLING_STEPS = 8
 POLISH_STEPS = 40
+POLISH_PATIENCE = 6
 # Random moves at the end: as many as visit this many rows, within limits.
 SEARCH_ROWS = 1_000_000
 SEARCH_STEPS = (40, 400)
@@ -202,11 +203,13 @@ class Dual:
         bound = target = self.constraint.bound if isinstance(self.constraint, Bound) else np.inf
         half_a_row = 0.5 / float(tilt.table.group_sizes.min())
         best = now = short = self._look(tilt, logits)
-        reach = POLISH_REACH
+        reach, waited = POLISH_REACH, 0
         # Labels move by whole rows: a bound of zero is met within two of the smallest group.
         enough = bound if bound > 0 or not self.labels else 4 * half_a_row
+        counts_as_met = max(bound, resolution(tilt.table.group_sizes)) if self.labels else bound
         for _ in range(POLISH_STEPS):
-            if not bounded or best.gap <= enough:
+            patience = POLISH_PATIENCE if best.gap <= counts_as_met else POLISH_STEPS
+            if not bounded or best.gap <= enough or waited >= patience:
                 break
             short = best
             target = max(0.0, target - max(0.5 * (best.gap - bound), half_a_row))
@@ -217,9 +220,9 @@ class Dual:
             # A few rows more are no sign of a wrong direction.
             few_rows = min(6 * half_a_row, 2e-3)
             astray = now.gap > best.gap + max(0.5 * (best.gap - bound), few_rows)
-            best = now if now.gap < best.gap else best
+            best, waited = (now, 0) if now.gap < best.gap else (best, waited + 1)
             now, reach = (best, reach / 2) if astray else (now, 1.5 * reach)
-        if bounded and best.gap > enough:
+        if bounded and best.gap > counts_as_met:
             best = self._search(tilt, logits, best, enough)
         for _ in range(EASE_STEPS):
             # Fairer than asked costs quality: halve the way back to the last tilt that was not.

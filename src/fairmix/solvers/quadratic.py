@@ -147,6 +147,8 @@ def newton_multipliers(
     tol : float
         Accuracy in rates.
     """
+    if bound == 0:
+        return _equal_rates(multipliers, rates, curvature)
     if len(rates) == 2 and criterion.separable:
         return _two_groups(multipliers, rates, curvature, bound, tol)
     size = rates.size
@@ -193,6 +195,18 @@ def newton_multipliers(
     return np.asarray(out - out.mean(axis=0))
 
 
+def _equal_rates(multipliers: FloatArray, rates: FloatArray, curvature: FloatArray) -> FloatArray:
+    """The same for a bound of 0: h is zero for multipliers that add up to zero over the groups."""
+    n_groups, n_clusters = rates.shape
+    unit = max(float(np.trace(curvature)) / rates.size, 1e-12)
+    lowest = float(np.linalg.eigvalsh(curvature)[0])
+    # H acts on contrasts between groups, this on their mean alone, so it keeps the step a contrast.
+    mean = np.kron(np.full((n_groups, n_groups), unit / n_groups), np.eye(n_clusters))
+    H = curvature + mean + (1e-9 * unit + 2 * max(0.0, -lowest)) * np.eye(rates.size)
+    step = np.linalg.solve(H, (rates - rates.mean(axis=0)).ravel())
+    return np.asarray(multipliers + step.reshape(rates.shape))
+
+
 def _two_groups(
     multipliers: FloatArray, rates: FloatArray, curvature: FloatArray, bound: float, tol: float
 ) -> FloatArray:
@@ -206,7 +220,7 @@ def _two_groups(
     A = A + (1e-9 * unit + 2 * max(0.0, -lowest)) * np.eye(n_clusters)
     u = (multipliers[0] - multipliers[1]) / 2
     linear = A @ u + rates[0] - rates[1]
-    u = np.linalg.solve(A, linear) if bound == 0 else _sparse(A, linear, bound, u, tol)
+    u = _sparse(A, linear, bound, u, tol)
     return np.stack([u, -u])
 
 
