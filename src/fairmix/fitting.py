@@ -38,14 +38,15 @@ Beginning = tuple[FloatArray, FloatArray | None]
 # How sharply the multipliers of a penalty follow the rates, in units of the strength: the value
 # at which fits of the paper's data sets neither stall nor lose clusters.
 SHARPNESS = 100.0
-# Starts of the dual solver are compared by a short fit of a sample: rows, starts per full fit
-# (and as many once more), and iterations (a blind map needs more before its starts differ).
+# Starts of the dual solver are compared by short fits of a sample: rows, starts per full fit (and
+# as many once more), and rounds of iterations, each with the better half of the round before. A
+# blind map needs more before its starts differ.
 SCREEN_ROWS = 16_384
 SCREEN_STARTS = 3
-SCREEN_ITERATIONS = {"aware": 8, "blind": 40}
+SCREEN_ROUNDS = {"aware": (8,), "blind": (10, 15)}
 DUAL_ITERATIONS = 200
-# Rows on which most of a climb is done.
-APPROACH_ROWS = 50_000
+# Rows on which most of a climb and of the cooling down is done, where there are twice as many.
+NEAR_ROWS = 50_000
 # Rows that starts and the propensity see, and those of a fairness sample of no given size: at most.
 START_ROWS = 100_000
 PROPENSITY_ROWS = 50_000
@@ -242,7 +243,12 @@ def _solve_dual(
     solver = make_dual(settings, learn.n_batches)
     starts: list[Beginning] = [(warm, None)] if warm is not None else []
     starts = starts or _screen(settings, solver, learn, rng)
-    starts = _approach(solver, learn, starts, rng)
+    near = _near(learn, rng)
+    if learn.table.n_rows > 2 * NEAR_ROWS:
+        # Most of a climb needs few rows.
+        small = Objective(learn.mixture, near)
+        approached = [solver.climb(small, theta, multipliers=start) for theta, start in starts]
+        starts = [(solution.theta, solution.multipliers) for solution in approached]
     climbed = []
     for theta, multipliers in starts:
         with _shown(settings, solver.max_iter) as callback:
@@ -252,20 +258,15 @@ def _solve_dual(
     allowed = np.inf
     if bounded:
         allowed = allowed_gap(settings.max_gap, settings.gap_of, table.group_sizes)
-    done = [solver.finish(learn, rough, table) for rough in climbed]
+    done = [solver.finish(learn.mixture, rough, near, table) for rough in climbed]
     return max(done, key=lambda s: (s.gap <= allowed, s.filled, s.objective))
 
 
-def _approach(
-    solver: Dual, objective: Objective, starts: list[Beginning], rng: np.random.Generator
-) -> list[Beginning]:
-    """Climb most of the way on a sample, where there are many more rows than that needs."""
+def _near(objective: Objective, rng: np.random.Generator) -> Table:
+    """The rows whose rates count, or where there are many more than it takes, a sample."""
     table = objective.fair
-    if objective.table.n_rows <= 2 * APPROACH_ROWS or not isinstance(table, Table):
-        return starts
-    small = Objective(objective.mixture, table.sample(APPROACH_ROWS, rng))
-    climbed = [solver.climb(small, theta, multipliers=start) for theta, start in starts]
-    return [(solution.theta, solution.multipliers) for solution in climbed]
+    assert isinstance(table, Table)
+    return table.sample(NEAR_ROWS, rng) if table.n_rows > 2 * NEAR_ROWS else table
 
 
 def make_dual(settings: Settings, n_batches: int) -> Dual:
@@ -291,13 +292,17 @@ def _screen(
     table = objective.fair
     assert isinstance(table, Table)
     small = Objective(objective.mixture, table.sample(SCREEN_ROWS, rng))
-    short = replace(solver, max_iter=min(SCREEN_ITERATIONS[settings.assignment], solver.max_iter))
-    tried = [
-        short.climb(small, _start(settings, small, rng, runs=1))
+    starts: list[Beginning] = [
+        (_start(settings, small, rng, runs=1), None)
         for _ in range(SCREEN_STARTS * (settings.n_init + 1))
     ]
-    tried.sort(key=lambda solution: (-solution.objective, -solution.history[-1].objective))
-    return [(solution.theta, solution.multipliers) for solution in tried[: settings.n_init]]
+    for iterations in SCREEN_ROUNDS[settings.assignment]:
+        short = replace(solver, max_iter=min(iterations, solver.max_iter))
+        tried = [short.climb(small, theta, multipliers=tilt) for theta, tilt in starts]
+        tried.sort(key=lambda solution: (-solution.objective, -solution.history[-1].objective))
+        starts = [(solution.theta, solution.multipliers) for solution in tried]
+        starts = starts[: max(settings.n_init, len(starts) // 2)]
+    return starts[: settings.n_init]
 
 
 def allowed_gap(max_gap: float, gap_of: str, group_sizes: FloatArray | IntArray) -> float:

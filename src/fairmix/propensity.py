@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 from fairmix.totals import FloatArray, IntArray, Rows
@@ -63,10 +62,17 @@ class Propensity:
 
     def __call__(self, rows: Rows) -> FloatArray:
         """Probability of each group, (M, n), in the precision of the rows."""
-        columns = _columns(self.numbers, self.slots, rows)
-        scores = self.coefficients.astype(columns.dtype) @ columns.T
-        scores += self.intercepts.astype(columns.dtype)[:, None]
-        return np.asarray(softmax(scores, axis=0))
+        parts = _parts(self.numbers, self.slots, rows)
+        ends = np.cumsum([part.shape[1] for part in parts])[:-1]
+        dtype = parts[0].dtype
+        pieces = np.split(self.coefficients.astype(dtype), ends, axis=1)
+        scores = self.intercepts.astype(dtype)[:, None] + sum(
+            piece @ part.T for piece, part in zip(pieces, parts, strict=True)
+        )
+        scores -= scores.max(axis=0)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=0)
+        return np.asarray(scores)
 
 
 def fit_propensity(
@@ -83,7 +89,7 @@ def fit_propensity(
         assert rows.numeric is not None
         numbers = Scale.of(rows.numeric, weight)
     slots = () if rows.codes is None else tuple(_slots(column) for column in rows.codes.T)
-    X = _columns(numbers, slots, rows)
+    X = np.hstack(_parts(numbers, slots, rows))
     # The penalty of the regression needs columns of one scale; indicators keep theirs.
     scale = Scale.of(X, weight)
     n_powers = X.shape[1] - sum(int(slot.max()) + 1 for slot in slots)
@@ -102,11 +108,12 @@ def fit_propensity(
 
 
 def _powers(z: FloatArray) -> FloatArray:
+    """Squares of the columns and, of few, their products."""
     d = z.shape[1]
     if d > PRODUCT_COLUMNS:
-        return np.hstack([z, z * z])
+        return z * z
     i, j = np.triu_indices(d)
-    return np.hstack([z, z[:, i] * z[:, j]])
+    return np.asarray(z[:, i] * z[:, j])
 
 
 def _slots(codes: IntArray) -> IntArray:
@@ -117,17 +124,18 @@ def _slots(codes: IntArray) -> IntArray:
     return np.minimum(rank, CATEGORIES)
 
 
-def _columns(numbers: Scale | None, slots: tuple[IntArray, ...], rows: Rows) -> FloatArray:
-    """Powers and products of the numbers, then indicators of the categories, (n, P)."""
+def _parts(numbers: Scale | None, slots: tuple[IntArray, ...], rows: Rows) -> list[FloatArray]:
+    """Side by side (n, P): the numbers, their powers and products, indicators of categories."""
     parts: list[FloatArray] = []
     dtype: np.dtype[Any] = np.dtype(np.float64)
     if numbers is not None and rows.numeric is not None:
         dtype = rows.numeric.dtype
-        parts.append(_powers(numbers(rows.numeric)))
+        z = numbers(rows.numeric)
+        parts += [z, _powers(z)]
     for j, slot in enumerate(slots):
         assert rows.codes is not None
         # A category that the sample did not hold counts as a rare one.
         known = np.minimum(rows.codes[:, j], len(slot) - 1)
         column = np.where(rows.codes[:, j] < len(slot), slot[known], slot.max())
         parts.append((column[:, None] == np.arange(slot.max() + 1)).astype(dtype))
-    return np.hstack(parts)
+    return parts

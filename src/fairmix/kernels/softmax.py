@@ -176,7 +176,8 @@ def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArr
         pairs = contrasts[:, None] * contrasts[None]
         return np.tensordot(pairs, spreads, axes=1).transpose(0, 2, 1, 3)
     a = contrasts @ block.propensity if block.propensity is not None else contrasts[:, block.groups]
-    rows, columns = np.tril_indices(size)
+    pairs_of_rows = [(r, c) for r in range(size) for c in range(r + 1)]
+    rows, columns = (list(side) for side in zip(*pairs_of_rows, strict=True))
     out = np.empty((size, len(psi), size, len(psi)))
     out[rows, :, columns] = _spread(psi, weight * a[rows] * a[columns])
     out[columns, :, rows] = out[rows, :, columns]

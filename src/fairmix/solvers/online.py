@@ -220,7 +220,7 @@ class Online:
         if isinstance(self.solver, Dual):
             theta, multipliers = self._tilted(objective, place.theta, place.multipliers, M_STEPS)
             rough = Solution(theta, np.nan, Status.CONVERGED, (), multipliers)
-            solution = self.solver.finish(Objective(mixture, sample), rough, sample)
+            solution = self.solver.finish(mixture, rough, sample, sample)
         else:
             theta, multipliers = self.solver.solve(objective, place.theta).theta, None
             value = Objective(mixture, sample, self.penalty).evaluate(theta).value

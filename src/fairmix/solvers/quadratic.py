@@ -230,31 +230,47 @@ def _sparse(
     """Minimum of ``u A u / 2 - linear u + bound |u|_1`` by feature-sign search (Lee et al. 2007).
 
     Exact steps on the entries that are not zero, up to the best place where one of them becomes
-    zero; an entry at zero joins when its slope exceeds the bound. The value falls in every step.
+    zero; entries at zero join when their slope exceeds the bound: all of them or, where that is
+    no gain, the steepest. The value falls in every step.
     """
     u = u.copy()
     for _ in range(SIGN_STEPS * len(u)):
         gradient, sign = A @ u - linear, np.sign(u)
         on = sign != 0
-        if np.abs(gradient + bound * sign)[on].max(initial=0.0) < tol:
-            excess = np.where(on, -np.inf, np.abs(gradient) - bound)
-            k = int(excess.argmax())
-            if excess[k] < tol:
-                break
-            sign[k] = -np.sign(gradient[k])
-        chosen = np.flatnonzero(sign)
-        part, offset = A[np.ix_(chosen, chosen)], linear[chosen]
-        now = u[chosen]
-        step = np.linalg.solve(part, offset - bound * sign[chosen]) - now
-        # An entry changes its sign within the step where it and its goal have other signs.
-        crossing = np.flatnonzero(now * (now + step) < 0)
-        lengths = np.append(-now[crossing] / step[crossing], 1.0)
-        points = now[:, None] + step[:, None] * lengths
-        points[crossing, np.arange(len(crossing))] = 0.0
-        values = 0.5 * (points * (part @ points)).sum(axis=0) - offset @ points
-        values += bound * np.abs(points).sum(axis=0)
-        u[chosen] = points[:, values.argmin()]
+        if np.abs(gradient + bound * sign)[on].max(initial=0.0) >= tol:
+            u, _ = _sign_step(A, linear, bound, u, sign)
+            continue
+        excess = np.where(on, -np.inf, np.abs(gradient) - bound)
+        if excess.max() < tol:
+            break
+        joined = np.where(excess >= tol, -np.sign(gradient), sign)
+        new, gain = _sign_step(A, linear, bound, u, joined)
+        if gain <= 0:
+            sign[excess.argmax()] = joined[excess.argmax()]
+            new, _ = _sign_step(A, linear, bound, u, sign)
+        u = new
     return u
+
+
+def _sign_step(
+    A: FloatArray, linear: FloatArray, bound: float, u: FloatArray, sign: FloatArray
+) -> tuple[FloatArray, float]:
+    """Best point on the way to the minimum for these signs, and by how much the value falls."""
+    chosen = np.flatnonzero(sign)
+    part, offset = A[np.ix_(chosen, chosen)], linear[chosen]
+    now = u[chosen]
+    step = np.linalg.solve(part, offset - bound * sign[chosen]) - now
+    # An entry changes its sign within the step where it and its goal have other signs.
+    crossing = np.flatnonzero(now * (now + step) < 0)
+    lengths = np.concatenate([-now[crossing] / step[crossing], [1.0, 0.0]])
+    points = now[:, None] + step[:, None] * lengths
+    points[crossing, np.arange(len(crossing))] = 0.0
+    values = 0.5 * (points * (part @ points)).sum(axis=0) - offset @ points
+    values += bound * np.abs(points).sum(axis=0)
+    best = values[:-1].argmin()
+    out = np.zeros_like(u)
+    out[chosen] = points[:, best]
+    return out, float(values[-1] - values[best])
 
 
 def _backtrack(

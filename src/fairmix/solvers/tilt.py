@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from fairmix.solvers.quadratic import Constraint
@@ -33,13 +35,25 @@ class Tilt:
         self.basis = _contrast_basis(n_groups)
         self.contrasts = self.basis.T / self.share
 
+    def on(self, table: Rowlike) -> Tilt:
+        """The same offsets for other rows of the same kind."""
+        other = copy(self)
+        other.table = table
+        return other
+
     @property
     def offsets(self) -> FloatArray:
         """v, (M, K)."""
         return -self.multipliers / self.share[:, None]
 
     def measure(
-        self, logits: Logits, temperature: float, *, alpha: float = 1.0, hard: bool = False
+        self,
+        logits: Logits,
+        temperature: float,
+        *,
+        alpha: float = 1.0,
+        hard: bool = False,
+        curved: bool = True,
     ) -> Totals:
         """One pass with the tilt, its masses and curvature; labels exact, the rest rounded."""
         return self.table.softmax_pass(
@@ -49,7 +63,7 @@ class Tilt:
             temperature=temperature,
             likelihood=False,
             hard=hard,
-            contrasts=self.contrasts,
+            contrasts=self.contrasts if curved else None,
             rough=True,
         )
 

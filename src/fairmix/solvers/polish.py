@@ -1,0 +1,144 @@
+"""The last steps of a tilt: the rates that count, of labels or responsibilities, meet a bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fairmix.criteria import Criterion
+from fairmix.solvers._base import resolution
+from fairmix.solvers.quadratic import Bound
+from fairmix.solvers.tilt import Tilt
+from fairmix.tables import Rowlike
+from fairmix.totals import FloatArray, Logits, Totals
+
+# A step may first move a row's tilt by at most this many temperatures.
+REACH = 2.0
+# Steps at most, and steps without gain once the gap counts as met.
+STEPS = 40
+PATIENCE = 10
+# Random moves at the end: as many as visit this many rows, within limits.
+SEARCH_ROWS = 1_000_000
+SEARCH_STEPS = (40, 400)
+# Steps back from a gap below this share of the bound.
+EASE_STEPS = 3
+EASE = 0.9
+# Passes over all rows before they are polished themselves, and the share of the bound to aim at.
+ROUNDS = 4
+CAREFUL = 0.97
+
+
+class View(NamedTuple):
+    """What the rates that count look like at some multipliers."""
+
+    multipliers: FloatArray
+    totals: Totals
+    rates: FloatArray
+    gap: float
+
+
+@dataclass(frozen=True)
+class Polish:
+    """Newton steps on the rates that count, components fixed.
+
+    Parameters
+    ----------
+    criterion : Criterion
+        The measure of fairness.
+    bound : float
+        What it may be; infinite when anything is allowed.
+    labels : bool
+        Whether the rates of the hard labels count, or of the responsibilities.
+    temperature : float
+        Of the responsibilities.
+    error : (M, K) array or float
+        Added to all rates.
+    """
+
+    criterion: Criterion
+    bound: float
+    labels: bool
+    temperature: float
+    error: FloatArray | float = 0.0
+
+    def look(self, tilt: Tilt, logits: Logits, *, curved: bool = True) -> View:
+        """One pass at the tilt; ``curved`` where a step may follow."""
+        totals = tilt.measure(logits, self.temperature, alpha=0.0, hard=True, curved=curved)
+        rates = tilt.hard_rates(totals) if self.labels else tilt.rates(totals)
+        return self._judged(View(tilt.multipliers, totals, rates, np.nan))
+
+    def _judged(self, view: View) -> View:
+        return view._replace(gap=self.criterion.value(view.rates + self.error))
+
+    def carry_over(self, tilt: Tilt, logits: Logits, table: Rowlike) -> tuple[Tilt, View]:
+        """From the rows of the tilt, a sample, to all of a table, in few passes over them.
+
+        The rates of all rows differ from those of the sample by the sampling error, which hardly
+        changes with the tilt. So it is measured, and the tilt polished on the sample with it.
+        """
+        wide = tilt.on(table)
+        near, view = self.look(tilt, logits), self.look(wide, logits, curved=False)
+        for _ in range(ROUNDS):
+            if view.gap <= self.bound:
+                return wide, view
+            error = view.rates - near.rates
+            near = replace(self, bound=CAREFUL * self.bound, error=error).run(tilt, logits, near)
+            tilt.multipliers = wide.multipliers = near.multipliers
+            view = self.look(wide, logits, curved=False)
+        return wide, self.look(wide, logits)
+
+    def run(self, tilt: Tilt, logits: Logits, view: View) -> View:
+        """The first tilt that meets the bound, else the one that comes closest.
+
+        Starts from ``view``. The target of the steps shrinks by what is missing. Where few rows
+        lie near a boundary, labels hardly move within a temperature, so steps grow; after one that
+        leads clearly away they shrink, and the closest tilt is where they go on.
+        """
+        target, reach, waited = self.bound, REACH, 0
+        best = now = short = self._judged(view)
+        half_a_row = 0.5 / float(tilt.table.group_sizes.min())
+        # Labels move by whole rows: a bound of zero is met within two of the smallest group.
+        enough = self.bound if self.bound > 0 or not self.labels else 4 * half_a_row
+        met = max(self.bound, resolution(tilt.table.group_sizes)) if self.labels else self.bound
+        for _ in range(STEPS):
+            if best.gap <= enough or (best.gap <= met and waited >= PATIENCE):
+                break
+            short = best
+            target = max(0.0, target - max(0.5 * (best.gap - self.bound), half_a_row))
+            tilt.multipliers = now.multipliers
+            aim = Bound(self.criterion, target)
+            tilt.step(now.rates + self.error, now.totals, self.temperature, aim, reach)
+            now = self.look(tilt, logits)
+            # A few rows more are no sign of a wrong direction.
+            few_rows = min(6 * half_a_row, 2e-3)
+            astray = now.gap > best.gap + max(0.5 * (best.gap - self.bound), few_rows)
+            best, waited = (now, 0) if now.gap < best.gap else (best, waited + 1)
+            now, reach = (best, reach / 2) if astray else (now, 1.5 * reach)
+        if best.gap > met:
+            best = self._search(tilt, logits, best, enough)
+        return self._eased(tilt, logits, best, short)
+
+    def _search(self, tilt: Tilt, logits: Logits, best: View, enough: float) -> View:
+        """Small random moves of the tilt: rows that jump together leave Newton steps just short."""
+        rng = np.random.default_rng(0)
+        for _ in range(int(np.clip(SEARCH_ROWS / tilt.table.n_rows, *SEARCH_STEPS))):
+            noise = tilt.basis @ rng.normal(size=(tilt.basis.shape[1], len(logits.b)))
+            length = rng.uniform(0, self.temperature) / tilt.movement(noise)
+            tilt.multipliers = best.multipliers + length * noise
+            now = self.look(tilt, logits)
+            best = now if now.gap < best.gap else best
+            if best.gap <= enough:
+                break
+        return best
+
+    def _eased(self, tilt: Tilt, logits: Logits, best: View, short: View) -> View:
+        """Fairer than asked costs quality: halve the way back to the last tilt that was not."""
+        for _ in range(EASE_STEPS):
+            if not best.gap < EASE * self.bound or short is best:
+                break
+            tilt.multipliers = (best.multipliers + short.multipliers) / 2
+            now = self.look(tilt, logits)
+            best, short = (now, short) if now.gap <= self.bound else (best, now)
+        return best
