@@ -10,18 +10,19 @@ from statistics import median
 
 @dataclass(frozen=True)
 class Ratio:
-    """One line of the table: how long something takes, in units of something else."""
+    """One line of the table: what something takes, in units of something else."""
 
     name: str
-    seconds: float
+    amount: float
     floor: str
-    floor_seconds: float
+    floor_amount: float
     bound: float
+    unit: str = "s"
 
     @property
     def value(self) -> float:
         """The ratio."""
-        return self.seconds / self.floor_seconds
+        return self.amount / self.floor_amount
 
 
 def medians(work: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:

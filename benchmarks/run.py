@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 import sklearn
 
-BENCHMARKS = ("em", "dual", "census", "baselines", "dask")
+BENCHMARKS = ("em", "dual", "census", "files", "baselines", "dask")
 
 
 def main() -> None:
@@ -30,8 +30,9 @@ def main() -> None:
             ratios.append(ratio)
             verdict = "" if ratio.value <= ratio.bound else "  ABOVE"
             print(
-                f"{ratio.name:<36} {ratio.seconds:8.2f} s = {ratio.value:7.3f} x {ratio.floor} "
-                f"({ratio.floor_seconds:.2f} s), bound {ratio.bound:g}{verdict}",
+                f"{ratio.name:<36} {ratio.amount:8.2f} {ratio.unit} = {ratio.value:7.3f} x "
+                f"{ratio.floor} ({ratio.floor_amount:.2f} {ratio.unit}), "
+                f"bound {ratio.bound:.3g}{verdict}",
                 flush=True,
             )
     if arguments.out is not None:

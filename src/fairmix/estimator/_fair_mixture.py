@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from fairmix.criteria import CRITERIA
 from fairmix.estimator._streaming import Streaming
 from fairmix.families import COVARIANCE_TYPES
+from fairmix.persistence import ModelFileError, Snapshot, read_model, write_model
 
 # Some rows, or a share of all.
 COUNT = Interval(Integral, 1, None, closed="left")
@@ -141,6 +145,8 @@ class FairMixture(Streaming, ClusterMixin, DensityMixin, BaseEstimator):
         Columns of X.
     feature_names_in_ : ndarray of str
         Their names, when X has string names.
+    metadata_ : dict
+        What ``save`` was given, in a model that `fairmix.load` has read.
 
     Examples
     --------
@@ -284,3 +290,74 @@ class FairMixture(Streaming, ClusterMixin, DensityMixin, BaseEstimator):
         self._check_settings()
         self._learn(self._source(X, sensitive_features, sample_weight))
         return self
+
+    def save(
+        self, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
+    ) -> Path:
+        """Write the fitted model to a file, for `fairmix.load`.
+
+        The file holds parameters and what was learned from the data; no code, no ``labels_``, no
+        row and no row's group. It replaces an existing one in one step. ``checkpoint``, ``n_jobs``
+        and ``verbose`` belong to a machine and stay behind, as does the sample of a stream.
+
+        Parameters
+        ----------
+        path : path
+            The file, by custom ``*.fairmix``.
+        metadata : dict, default=None
+            Anything that JSON can hold; comes back as ``metadata_``.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        from fairmix import __version__
+
+        check_is_fitted(self)
+        self._validate_params()
+        given = {} if metadata is None else metadata
+        parameters = self.get_params(deep=False)
+        return write_model(path, Snapshot(__version__, parameters, self.__dict__, given))
+
+
+def load(path: str | os.PathLike[str]) -> FairMixture:
+    """Read a model that ``FairMixture.save`` wrote.
+
+    A file cannot run code, and every value in it is checked. One that is damaged, altered, too
+    large or not a model raises a ``ValueError`` that says so.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    FairMixture
+        Fitted: all methods and attributes as before, except ``labels_``, and ``metadata_``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from fairmix import FairMixture, load
+    >>> from fairmix.datasets import make_grouped_blobs
+    >>> X, groups, _ = make_grouped_blobs(300, 3, 2, random_state=0)
+    >>> model = FairMixture(3, max_gap=0.05, random_state=0).fit(X, sensitive_features=groups)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = load(model.save(Path(folder, "blobs.fairmix"), metadata={"data": "blobs"}))
+    >>> bool((again.predict(X) == model.labels_).all()), again.metadata_
+    (True, {'data': 'blobs'})
+    """
+    snapshot = read_model(path)
+    try:
+        unknown = snapshot.parameters.keys() - FairMixture().get_params()
+        if unknown:
+            raise ValueError(f"model.json: parameters: {min(unknown)!r} is unknown.")
+        model = FairMixture(**snapshot.parameters)
+        model._validate_params()
+    except ValueError as error:
+        raise ModelFileError(f"{os.fspath(path)!r} cannot be loaded: {error}") from None
+    model.__dict__.update(snapshot.fitted, metadata_=snapshot.metadata)
+    return model

@@ -1,0 +1,63 @@
+"""Fits of files of growing size: seconds per pass and peak memory, each in a process of its own.
+
+``FAIRMIX_FILE_ROWS`` names other sizes than 100 thousand, 1 million and 10 million census-like rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.harness import Ratio
+from fairmix.datasets import write_census_like
+
+ROWS = os.environ.get("FAIRMIX_FILE_ROWS", "100_000,1_000_000,10_000_000")
+# Seconds per pass may grow with this power of the rows, memory not beyond this.
+EXPONENT = 1.05
+MEGABYTES = 700
+FIT = """
+import json, resource, sys, warnings
+import numpy as np
+from fairmix import FairMixture
+
+warnings.simplefilter("ignore")  # a few iterations are not its end
+model = FairMixture(20, standardize=True, max_iter=8, random_state=0, n_jobs=2)
+model.fit(sys.argv[1], sensitive_features="SEX")
+seconds = float(np.median(np.diff(model.history_["seconds"])))
+megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({"seconds": seconds, "megabytes": megabytes, "gap": model.gap_}))
+"""
+
+
+def run(repeats: int) -> list[Ratio]:
+    """Growth of the seconds per pass from the smallest file on, and peak memory of every fit."""
+    sizes = [int(size) for size in ROWS.split(",")]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {size: Path(folder) / f"{size}.parquet" for size in sizes}
+        for size, path in paths.items():
+            write_census_like(path, size)
+        found = {size: [_fit(path) for _ in range(repeats)] for size, path in paths.items()}
+    passes = {size: min(fit["seconds"] for fit in fits) for size, fits in found.items()}
+    peaks = {size: max(fit["megabytes"] for fit in fits) for size, fits in found.items()}
+    first, *larger = sizes
+    out = [
+        Ratio(f"peak of {size:,} rows", peak, f"{MEGABYTES} MB", MEGABYTES, 1, unit="MB")
+        for size, peak in peaks.items()
+    ]
+    for size in larger:
+        growth = size / first
+        name, bound = f"pass over {size:,} rows", growth ** (EXPONENT - 1)
+        out.append(Ratio(name, passes[size], "in proportion", growth * passes[first], bound))
+    return out
+
+
+def _fit(path: Path) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, "-c", FIT, str(path)], check=True, capture_output=True, text=True
+    )
+    print(path.stem, "rows:", done.stdout.strip(), flush=True)
+    return json.loads(done.stdout)

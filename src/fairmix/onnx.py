@@ -1,0 +1,285 @@
+"""A fitted model as one ONNX graph, from raw columns to labels and probabilities.
+
+The graph repeats in double precision what ``predict_proba`` does: standardise, centre, build T(x),
+multiply by the weights of the logits, add the tilt, take the softmax::
+
+    softmax((b + W T(x) + sum_g rho_g v_g) / tau)
+
+A look-up table has one row more than there are categories, all NaN, and that is where an unknown
+category points. So what the model cannot judge comes out as NaN and never as a cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from fairmix.columns import Columns
+from fairmix.estimator import FairMixture
+from fairmix.families import Categorical, Gaussian, Product
+from fairmix.model import Model
+from fairmix.propensity import Propensity
+from fairmix.totals import FloatArray
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+# Old enough for every runtime that the extra allows.
+OPSETS = {"": 18, "ai.onnx.ml": 3}
+IR_VERSION = 8
+TABLE, GROUP = "X", "sensitive_features"
+LABEL, PROBABILITIES = "label", "probabilities"
+INNER = "fairmix/"
+UNKNOWN = -1
+INT64 = np.iinfo(np.int64)
+
+
+def to_onnx(model: FairMixture) -> ModelProto:
+    """Turn a fitted model into an ONNX graph, which runs without fairmix.
+
+    Needs ``pip install 'fairmix[onnx]'``.
+
+    The inputs have the names of the columns in ``fit`` and the shape (n_rows, 1): double for
+    numbers, int64 for categories that are all whole numbers, string for other categories
+    (``"True"`` and ``"False"`` for bools). A model fitted on an array of numbers has one input,
+    ``X``. An aware model has one more, ``sensitive_features``, with a name of ``groups_`` per row.
+
+    The outputs are ``label`` (n_rows,) and ``probabilities`` (n_rows, n_components), which are
+    those of ``predict`` and ``predict_proba`` up to rounding. A row with an unknown category, an
+    unknown group or NaN, for which fairmix raises an error, has the label -1 and probabilities
+    that are NaN.
+
+    Parameters
+    ----------
+    model : FairMixture
+        Fitted.
+
+    Returns
+    -------
+    onnx.ModelProto
+        For ``onnx.save``; ``SerializeToString()`` is for a session of onnxruntime.
+
+    Examples
+    --------
+    >>> from fairmix import FairMixture, to_onnx
+    >>> from fairmix.datasets import make_grouped_blobs
+    >>> X, groups, _ = make_grouped_blobs(300, 3, 2, random_state=0)
+    >>> model = FairMixture(3, max_gap=0.05, random_state=0).fit(X, sensitive_features=groups)
+    >>> [output.name for output in to_onnx(model).graph.output]
+    ['label', 'probabilities']
+    """
+    check_is_fitted(model)
+    graph = Graph()
+    fitted: Model = model._model
+    rows = _rows(graph, fitted.columns, getattr(model, "feature_names_in_", None))
+    logits = _mixture(graph, fitted, rows)
+    if fitted.offsets is not None:
+        offsets = fitted.offsets / fitted.temperature
+        if fitted.propensity is None:
+            tilt = graph.look_up(offsets, graph.codes(GROUP, model.groups_.tolist()))
+        else:
+            rho = _propensity(graph, fitted.propensity, fitted.columns, rows)
+            tilt = graph.node("MatMul", rho, graph.constant(offsets))
+        logits = graph.node("Add", logits, tilt)
+    _answer(graph, logits)
+    return graph.proto(fitted.mixture.n_components)
+
+
+class RowNames(NamedTuple):
+    """Names in a graph: the numbers (n, d), if there are any, and codes (n,) of each category."""
+
+    numbers: str | None
+    codes: list[str]
+
+
+class Graph:
+    """Nodes, constants and inputs, named as they come."""
+
+    def __init__(self) -> None:
+        self._onnx = _import_onnx()
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._inputs: list[Any] = []
+
+    def input(self, name: str, kind: str, width: int) -> str:
+        """An input of shape (n_rows, width); kind is DOUBLE, INT64 or STRING."""
+        taken = {LABEL, PROBABILITIES, *(known.name for known in self._inputs)}
+        if not name or name in taken or name.startswith(INNER):
+            raise ValueError(
+                f"The column name {name!r} is empty or stands for something else in the graph. "
+                "Rename the column and fit again."
+            )
+        make = self._onnx.helper.make_tensor_value_info
+        kinds = self._onnx.TensorProto
+        self._inputs.append(make(name, getattr(kinds, kind), ["n_rows", width]))
+        return name
+
+    def constant(self, array: NDArray[Any]) -> str:
+        """An array."""
+        name = f"{INNER}constant_{len(self._constants)}"
+        self._constants.append(self._onnx.numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def node(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        """The output of an operation."""
+        name = f"{INNER}node_{len(self._nodes)}" if output is None else output
+        made = self._onnx.helper.make_node(kind, inputs, [name], **attributes)
+        self._nodes.append(made)
+        return name
+
+    def codes(self, name: str, levels: list[str]) -> str:
+        """An input of categories as codes (n,); -1 is unknown."""
+        whole = all(_is_int64(level) for level in levels)
+        keys = {"keys_int64s": list(map(int, levels))} if whole else {"keys_strings": levels}
+        column = self.input(name, "INT64" if whole else "STRING", 1)
+        codes = self.node(
+            "LabelEncoder",
+            column,
+            **keys,
+            values_int64s=list(range(len(levels))),
+            default_int64=UNKNOWN,
+            domain="ai.onnx.ml",
+        )
+        return self.node("Squeeze", codes, self.constant(np.array([1])))
+
+    def look_up(self, table: FloatArray, codes: str) -> str:
+        """Rows of a table, NaN for the code -1: the index of the last row."""
+        unknown = np.full((1, table.shape[1]), np.nan)
+        return self.node("Gather", self.constant(np.vstack([table, unknown])), codes, axis=0)
+
+    def proto(self, n_components: int) -> ModelProto:
+        """The model."""
+        from fairmix import __version__
+
+        helper, kinds = self._onnx.helper, self._onnx.TensorProto
+        outputs = [
+            helper.make_tensor_value_info(LABEL, kinds.INT64, ["n_rows"]),
+            helper.make_tensor_value_info(PROBABILITIES, kinds.DOUBLE, ["n_rows", n_components]),
+        ]
+        graph = helper.make_graph(self._nodes, "fairmix", self._inputs, outputs, self._constants)
+        opsets = [helper.make_opsetid(domain, number) for domain, number in OPSETS.items()]
+        made: ModelProto = helper.make_model(
+            graph,
+            opset_imports=opsets,
+            ir_version=IR_VERSION,
+            producer_name="fairmix",
+            producer_version=__version__,
+        )
+        self._onnx.checker.check_model(made)
+        return made
+
+
+def _import_onnx() -> Any:
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError("to_onnx needs onnx. Install it: pip install 'fairmix[onnx]'.") from error
+    return onnx
+
+
+def _is_int64(text: str) -> bool:
+    """Whether a category is a whole number, written as Python does."""
+    digits = text.removeprefix("-")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > len(str(INT64.max)):
+        return False
+    return str(int(text)) == text and INT64.min <= int(text) <= INT64.max
+
+
+def _rows(graph: Graph, columns: Columns, feature_names: NDArray[Any] | None) -> RowNames:
+    """Inputs, and from them what ``Columns.rows`` gives."""
+    names = columns.names if feature_names is None else tuple(feature_names.tolist())
+    codes = []
+    if feature_names is None and not columns.categorical:
+        numbers: str | None = graph.input(TABLE, "DOUBLE", len(names))
+    else:
+        levels = dict(zip(columns.categorical, columns.levels, strict=True))
+        parts = []
+        for j, name in enumerate(names):
+            if j in levels:
+                codes.append(graph.codes(name, list(levels[j])))
+            else:
+                parts.append(graph.input(name, "DOUBLE", 1))
+        numbers = graph.node("Concat", *parts, axis=1) if parts else None
+    if numbers is not None and columns.mean is not None and columns.scale is not None:
+        numbers = graph.node("Sub", numbers, graph.constant(columns.mean))
+        numbers = graph.node("Div", numbers, graph.constant(columns.scale))
+    return RowNames(numbers, codes)
+
+
+def _mixture(graph: Graph, model: Model, rows: RowNames) -> str:
+    """Logits of the mixture over the temperature, (n, K)."""
+    family, logits = model.mixture.family, model.mixture.logits(model.theta)
+    W, total = logits.W / model.temperature, graph.constant(logits.b / model.temperature)
+    n_dense = 0
+    if not isinstance(family, Categorical):
+        assert isinstance(family, Gaussian | Product)
+        gaussian = family if isinstance(family, Gaussian) else family.gaussian
+        n_dense = gaussian.n_features
+        assert rows.numbers is not None
+        centred = graph.node("Sub", rows.numbers, graph.constant(gaussian.center))
+        for features, weights in _gaussian_terms(graph, gaussian, centred, W[:, :n_dense]):
+            product = graph.node("MatMul", features, graph.constant(weights.T))
+            total = graph.node("Add", product, total)
+    start = n_dense
+    for codes, levels in zip(rows.codes, model.columns.levels, strict=True):
+        table = W[:, start : start + len(levels)].T
+        total = graph.node("Add", graph.look_up(table, codes), total)
+        start += len(levels)
+    return total
+
+
+def _gaussian_terms(
+    graph: Graph, gaussian: Gaussian, x: str, W: FloatArray
+) -> list[tuple[str, FloatArray]]:
+    """T(x) in two parts, x and its products, with their weights."""
+    d = gaussian.d
+    quadratic = W[:, d:]
+    if gaussian.shape == "matrix":
+        products = _products(graph, x, *np.triu_indices(d))
+    else:
+        products = graph.node("Mul", x, x)
+        quadratic = np.broadcast_to(quadratic, (len(W), d))
+    return [(x, W[:, :d]), (products, quadratic)]
+
+
+def _products(graph: Graph, x: str, i: NDArray[Any], j: NDArray[Any]) -> str:
+    """Products of columns i and j, (n, number of pairs)."""
+    left, right = (graph.node("Gather", x, graph.constant(at), axis=1) for at in (i, j))
+    return graph.node("Mul", left, right)
+
+
+def _propensity(graph: Graph, propensity: Propensity, columns: Columns, rows: RowNames) -> str:
+    """P(group | x), (n, M)."""
+    coefficients, start = propensity.coefficients, 0
+    scores = graph.constant(propensity.intercepts)
+    if propensity.numbers is not None:
+        assert rows.numbers is not None
+        d = len(propensity.numbers.mean)
+        start = coefficients.shape[1] - sum(int(slot.max()) + 1 for slot in propensity.slots)
+        z = graph.node("Sub", rows.numbers, graph.constant(propensity.numbers.mean))
+        z = graph.node("Mul", z, graph.constant(1 / propensity.numbers.deviation))
+        # All products, or only the squares where there are too many.
+        pairs = np.triu_indices(d) if start == d + d * (d + 1) // 2 else (np.arange(d),) * 2
+        powers = graph.node("Concat", z, _products(graph, z, *pairs), axis=1)
+        weights = graph.constant(coefficients[:, :start].T)
+        scores = graph.node("Add", graph.node("MatMul", powers, weights), scores)
+    for codes, levels, slot in zip(rows.codes, columns.levels, propensity.slots, strict=True):
+        width = int(slot.max()) + 1
+        # A category that the sample did not hold counts as a rare one.
+        slots = np.append(slot, np.full(len(levels) - len(slot), slot.max()))
+        table = coefficients[:, start : start + width].T[slots]
+        scores = graph.node("Add", graph.look_up(table, codes), scores)
+        start += width
+    return graph.node("Softmax", scores, axis=1)
+
+
+def _answer(graph: Graph, logits: str) -> None:
+    """The outputs. A sum is NaN where anything in it is."""
+    probabilities = graph.node("Softmax", logits, axis=1, output=PROBABILITIES)
+    axes = graph.constant(np.array([1]))
+    unknown = graph.node("IsNaN", graph.node("ReduceSum", probabilities, axes, keepdims=0))
+    largest = graph.node("ArgMax", logits, axis=1, keepdims=0)
+    graph.node("Where", unknown, graph.constant(np.array(UNKNOWN)), largest, output=LABEL)

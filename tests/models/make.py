@@ -1,0 +1,58 @@
+"""Writes the kept model files of the current schema: python tests/models/make.py
+
+Run it once for each schema, when it is new, and never again: the files stand for all files that
+users have. Each holds in its metadata some made-up rows and what the model said of them.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fairmix import FairMixture
+from fairmix.persistence.snapshot import SCHEMA
+
+FOLDER = Path(__file__).parent / f"schema-{SCHEMA}"
+LEVELS = np.array(["[0, 10)", "naïve", "other"])
+
+
+def people(n_rows: int, seed: int) -> tuple[pd.DataFrame, list[str]]:
+    """Made-up columns and groups."""
+    rng = np.random.default_rng(seed)
+    group, part = rng.integers(2, size=n_rows), rng.integers(2, size=n_rows)
+    table = pd.DataFrame(
+        {
+            "age": rng.normal(40 + 5 * part, 4) + group,
+            "hours": rng.normal(size=n_rows) * 3 + 8 * part,
+            "job": LEVELS[(group + rng.integers(2, size=n_rows)) % 3],
+        }
+    )
+    return table, np.array(["a", "b"])[group].tolist()
+
+
+CASES = {
+    "gaussian-blind": (["age", "hours"], {"covariance_type": "full"}),
+    "gaussian-plain-array": (["age", "hours"], {"covariance_type": "diag", "fairness_strength": 0}),
+    "categorical-blind": (["job"], {"fairness_strength": 1.0}),
+    "mixed-blind": (["age", "job"], {"fairness_strength": 1.0, "standardize": True}),
+    "mixed-aware": (["age", "job"], {"assignment": "aware", "standardize": True}),
+}
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, (columns, settings) in CASES.items():
+        table, groups = people(600, 0)
+        new, new_groups = people(6, 1)
+        X, rows = table[columns], new[columns]
+        if name.endswith("array"):
+            X, rows = X.to_numpy(), rows.to_numpy()
+        model = FairMixture(2, max_gap=0.05, random_state=0, **settings)
+        model.fit(X, sensitive_features=groups)
+        known = {
+            "rows": rows.to_dict("list") if isinstance(rows, pd.DataFrame) else rows.tolist(),
+            "groups": new_groups,
+            "labels": model.predict(rows, sensitive_features=new_groups).tolist(),
+            "probabilities": model.predict_proba(rows, sensitive_features=new_groups).tolist(),
+            "log_densities": model.score_samples(rows).tolist(),
+        }
+        model.save(FOLDER / f"{name}.fairmix", metadata=known)

@@ -1,0 +1,233 @@
+"""The document of a model file from strangers: every value of a wrong kind is one clear line."""
+
+import copy
+import json
+import tempfile
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairmix import load
+from fairmix.persistence import ModelFileError
+from fairmix.persistence.archive import pack, unpack
+from fairmix.persistence.members import array_bytes
+
+KEPT = Path(__file__).parent / "models" / "schema-1" / "mixed-aware.fairmix"
+MEMBERS = unpack(KEPT.read_bytes())
+DOCUMENT: dict[str, Any] = json.loads(MEMBERS["model.json"])
+
+
+def refuse(content: bytes | str, folder: Path, match: str) -> None:
+    text = content.encode() if isinstance(content, str) else content
+    path = folder / "model.fairmix"
+    path.write_bytes(pack(MEMBERS | {"model.json": text}))
+    with pytest.raises(ModelFileError, match=match) as caught:
+        load(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def changed(place: str, value: Any) -> str:
+    """The document with another value; ``...`` leaves it out."""
+    document = copy.deepcopy(DOCUMENT)
+    *outer, name = place.split(".")
+    part = document
+    for key in outer:
+        part = part[key]
+    if value is ...:
+        del part[name]
+    else:
+        part[name] = value
+    return json.dumps(document)
+
+
+def _keys(name: str) -> list[str]:
+    return list(DOCUMENT[name]) if isinstance(DOCUMENT[name], dict) else []
+
+
+# ------------------------------------------------------------------ the text
+DEEP = 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * DEEP, '{"a":' * DEEP, "[" * DEEP + "]" * DEEP, '{"a":' * 200 + "1" + "}" * 200],
+    ids=["lists", "objects", "closed", "moderate"],
+)
+def test_deep_documents(text, tmp_path):
+    refuse(text, tmp_path, "nested too deeply|no object")
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("", "cannot be read"),
+        ("[1]", "holds no object"),
+        ("{}", "has no 'format'"),
+        ("{]", "cannot be read"),
+        ('{"format": NaN}', "NaN is no number"),
+        ('{"format": -Infinity}', "-Infinity is no number"),
+        ('{"format": 1e999}', "too large"),
+        ('{"format": ' + "9" * 5000 + "}", "cannot be read"),
+        ('{"format": 1, "format": 2}', "names a key twice"),
+        (b'{"format": "\xff"}', "cannot be read"),
+        ('{"format": "é"}', "cannot be read"),
+    ],
+)
+def test_texts_that_are_no_document(text, match, tmp_path):
+    refuse(text, tmp_path, match)
+
+
+def test_a_document_of_too_many_containers_takes_little_memory(tmp_path):
+    text = b"[" + b"[]," * 2_000_000 + b"[]]"
+    tracemalloc.start()
+    refuse(text, tmp_path, "more than 1,000,000 brackets")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * len(text)
+
+
+def test_a_document_that_is_too_long(tmp_path):
+    refuse(b'{"a": "' + b"x" * 2**24 + b'"}', tmp_path, "is larger than")
+
+
+# ------------------------------------------------------------------ the values
+WRONG = [
+    ("format", "other", "format is 'other'"),
+    ("format", ..., "has no 'format'"),
+    ("schema", 2, "it has schema 2, written by fairmix .*reads up to schema 1. Update fairmix"),
+    ("schema", 0, "schema is 0"),
+    ("schema", True, "schema is True"),
+    ("schema", "1", "schema is '1'"),
+    ("estimator", "os.system", "estimator is 'os.system'"),
+    ("code", "print()", "unknown field 'code'"),
+    ("parameters", [], r"parameters is \[\], not an object"),
+    ("parameters.n_components", -1, "n_components"),
+    ("parameters.n_components", [2], "'n_components' has no place"),
+    ("parameters.solver", "x" * 100, "'solver' has no place"),
+    ("parameters.n_components", {"a": 1}, "'n_components' has no place"),
+    ("parameters.max_gap", "a lot", "max_gap"),
+    ("parameters.not\nknown", 1, r"parameters: 'not\\nknown' is unknown"),
+    ("parameters.n_jobs", 10**9, "'n_jobs' has no place"),
+    ("parameters.checkpoint", "/etc/passwd", "'checkpoint' has no place"),
+    ("parameters.categorical_features", [["a"]], "'categorical_features' has no place"),
+    ("columns", None, "columns is None, not an object"),
+    ("columns.names", "abc", "names is 'abc', not a list of texts"),
+    ("columns.names", [1, 2], "not a list of texts"),
+    ("columns.names", ["a"], "categor"),
+    ("columns.names", [], "categorical is"),
+    ("columns.categorical", [1, 1], "not sorted"),
+    ("columns.categorical", [5], "not a list of whole numbers from 0 to 1"),
+    ("columns.categorical", [-1], "not a list of whole numbers"),
+    ("columns.categorical", [True], "not a list of whole numbers"),
+    ("columns.categories", [], "not 1 lists of texts"),
+    ("columns.categories", [[]], "not 1 lists of texts"),
+    ("columns.categories", [["a", "a"]], "twice"),
+    ("columns.categories", [["a"]], "theta.npy is float64 of shape"),
+    ("columns.categories", [[None]], "not a list of texts"),
+    ("columns.standardized", 1, "not true or false"),
+    ("columns.standardized", False, r"mean\.npy has no place"),
+    ("columns.feature_names", ["a"], "not as many feature_names"),
+    ("columns.set_aside", None, "set_aside is None"),
+    ("groups.names", ["a", "a"], "twice"),
+    ("groups.names", ["a"], "not as many sizes"),
+    ("groups.sizes", [1, -1], "not a list of whole numbers"),
+    ("groups.sizes", [1, 2**63], "not a list of whole numbers"),
+    ("groups.sizes", [1, 1.5], "not a list of whole numbers"),
+    ("mixture.n_components", 0, "n_components is 0"),
+    ("mixture.n_components", 3, r"theta\.npy is"),
+    ("mixture.n_components", 10**15, "too large to be held"),
+    ("mixture.covariance_type", "huge", "covariance_type is 'huge'"),
+    ("mixture.covariance_type", "diag", r"theta\.npy is"),
+    ("mixture.reg_covar", -1e-6, "reg_covar is -1e-06, not a number of at least 0"),
+    ("mixture.reg_covar", False, "not a number"),
+    ("mixture.temperature", 0.0, "not positive"),
+    ("mixture.temperature", "cold", "not a number"),
+    ("mixture.tilted", False, r"offsets\.npy has no place"),
+    ("mixture.tilted", None, "not true or false"),
+    ("propensity", {"slots": [3]}, r"propensity_deviation\.npy is missing"),
+    ("propensity", {"slots": 3}, r"propensity_deviation\.npy is missing"),
+    ("propensity", ..., "has no 'propensity'"),
+    ("fitted.gap_", None, "gap_ is None, not a number"),
+    ("fitted.gap_", ..., "has no 'gap_'"),
+    ("fitted.n_iter_", -3, "n_iter_ is -3"),
+    ("fitted.converged_", 1, "not true or false"),
+    ("fitted.filled_clusters", 3, "from 0 to 2"),
+    ("fitted.history", ["objective"], r"history\.npy is"),
+    ("fitted.history", ["a", "b", "c", "d", "e"], "history names an unknown column"),
+    ("fitted.labels_", [0, 1], "unknown field 'labels_'"),
+    ("metadata", [1], "metadata is"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "match"), WRONG)
+def test_values_that_no_model_has(place, value, match, tmp_path):
+    refuse(changed(place, value), tmp_path, match)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+PLACES = [f"{name}.{inner}" for name in DOCUMENT if name != "metadata" for inner in _keys(name)]
+
+
+@given(st.sampled_from([*DOCUMENT, *PLACES]), JSON)
+def test_any_value_in_any_place_is_a_model_or_one_error(place, value):
+    text = changed(place, value).replace("Infinity", "1e999").encode()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.fairmix")
+        path.write_bytes(pack(MEMBERS | {"model.json": text}))
+        message = ""
+        try:
+            load(path)
+        except ModelFileError as error:
+            message = str(error)
+        assert "\n" not in message
+
+
+def test_the_kept_document_itself_loads(tmp_path):
+    path = tmp_path / "model.fairmix"
+    path.write_bytes(pack(MEMBERS | {"model.json": json.dumps(DOCUMENT).encode()}))
+    assert load(path).n_components == DOCUMENT["mixture"]["n_components"]
+
+
+def test_one_long_name_beside_many_is_refused_before_an_array_of_both(tmp_path):
+    names = [str(i) for i in range(20_000)] + ["x" * 1_000_000]
+    document = copy.deepcopy(DOCUMENT)
+    document["groups"] = {"names": names, "sizes": [1] * len(names)}
+    tracemalloc.start()
+    refuse(json.dumps(document), tmp_path, "texts that are too long")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50_000_000
+
+
+def test_a_wide_tied_covariance_is_refused_before_its_logits(tmp_path):
+    # A few megabytes of theta, of which every component would need a copy.
+    d, n_components = 1000, 2000
+    n_theta = n_components * (1 + d) + d * (d + 1) // 2
+    document = copy.deepcopy(DOCUMENT)
+    document["columns"] |= {
+        "names": ["a"] * d,
+        "feature_names": None,
+        "categorical": [],
+        "categories": [],
+        "standardized": False,
+    }
+    document["mixture"] |= {"n_components": n_components, "covariance_type": "tied"}
+    members = {
+        "model.json": json.dumps(document).encode(),
+        "center.npy": array_bytes(np.zeros(d)),
+        "theta.npy": array_bytes(np.zeros(n_theta)),
+    }
+    path = tmp_path / "model.fairmix"
+    path.write_bytes(pack(members))
+    with pytest.raises(ModelFileError, match="too large to be held"):
+        load(path)
