@@ -175,21 +175,7 @@ class ParetoFront(ResultTable):
     def plot(
         self, ax: Axes | None = None, *, x: str = "gap", y: str | None = None
     ) -> ParetoFrontDisplay:
-        """Draw the front; see `fairmix.plot.ParetoFrontDisplay`.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        x : {"gap", "label_gap", "soft_gap", "max_gap", "balance"}, default="gap"
-            Fairness.
-        y : {"cost", "nll"}, default=None
-            Quality; None takes the cost, or ``nll`` without numeric columns.
-
-        Returns
-        -------
-        ParetoFrontDisplay
-        """
+        """Draw the front: `fairmix.plot.ParetoFrontDisplay.from_front`."""
         from fairmix.plot import ParetoFrontDisplay
 
         return ParetoFrontDisplay.from_front(self, ax=ax, x=x, y=y)
@@ -252,17 +238,7 @@ class Selection(ResultTable):
         return {"best": self.best, "criterion": self.criterion, **super().to_dict()}
 
     def plot(self, ax: Axes | None = None) -> SelectionDisplay:
-        """Draw the criteria against the number of clusters; see `fairmix.plot.SelectionDisplay`.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        SelectionDisplay
-        """
+        """Draw the criteria: `fairmix.plot.SelectionDisplay.from_selection`."""
         from fairmix.plot import SelectionDisplay
 
         return SelectionDisplay.from_selection(self, ax=ax)

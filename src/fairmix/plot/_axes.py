@@ -1,14 +1,34 @@
-"""Axes to draw on."""
+"""Axes to draw on, and what several pictures draw."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Told apart without colour vision too (Okabe and Ito), and by marker as well.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#999999"
+PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", RED, "#B8A500")
+
+TITLES = {
+    "gap": "gap",
+    "label_gap": "gap of the labels",
+    "soft_gap": "gap of the probabilities",
+    "max_gap": "bound on the gap (max_gap)",
+    "balance": "balance",
+    "cost": "cost (squared distances)",
+    "nll": "negative log-likelihood per row",
+}
+
+Kinds = Mapping[str, tuple[NDArray[np.bool_], str, dict[str, Any]]]
+
+FULL = {"color": BLUE}
+HOLLOW = {"facecolors": "white", "edgecolors": BLUE}
 
 
 def axes(ax: Axes | None) -> Axes:
@@ -24,3 +44,45 @@ def axes(ax: Axes | None) -> Axes:
             "pip install 'fairmix[plot]'."
         ) from error
     return pyplot.subplots(layout="constrained")[1]
+
+
+def draw_points(
+    ax: Axes,
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    on_front: NDArray[np.bool_],
+    kinds: Kinds,
+) -> tuple[Any, dict[str, Any]]:
+    """A line through the front, and the points of each kind that occurs.
+
+    A kind is which points it has, its name in the legend, and its style.
+    """
+    front = np.flatnonzero(on_front)
+    front = front[np.argsort(x[front], kind="stable")]
+    (line,) = ax.plot(x[front], y[front], color=GREY, linewidth=1, zorder=1)
+    points = {
+        kind: ax.scatter(x[chosen], y[chosen], label=label, zorder=2, **style)
+        for kind, (chosen, label, style) in kinds.items()
+        if chosen.any()
+    }
+    ax.grid(alpha=0.3)
+    return line, points
+
+
+def name_point(ax: Axes, name: str, x: float, y: float, *, right: bool, above: bool) -> None:
+    """Write a name beside a point."""
+    ax.annotate(
+        name,
+        (x, y),
+        (5 if right else -5, 5 if above else -5),
+        textcoords="offset points",
+        ha="left" if right else "right",
+        va="bottom" if above else "top",
+        fontsize=8,
+    )
+
+
+def check_choice(argument: str, value: str, known: tuple[str, ...]) -> None:
+    """Refuse what is not among the known values."""
+    if value not in known:
+        raise ValueError(f"{argument}={value!r}. Choose one of {', '.join(known)}.")

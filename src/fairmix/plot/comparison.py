@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmix.plot._axes import BLUE, GREY, axes
-from fairmix.plot.front import TITLES
+from fairmix.plot._axes import FULL, HOLLOW, TITLES, Kinds, axes, draw_points, name_point
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,28 +114,14 @@ class ComparisonDisplay:
         """
         self.ax_ = ax = axes(ax)
         self.figure_ = ax.figure
-        front = np.flatnonzero(~self.dominated)
-        front = front[np.argsort(self.gap[front], kind="stable")]
-        (self.line_,) = ax.plot(
-            self.gap[front], self.cost[front], color=GREY, linewidth=1, zorder=1
-        )
-        kinds: dict[str, tuple[Any, str, dict[str, Any]]] = {
-            "front": (~self.dominated, "on the front", {"color": BLUE}),
-            "dominated": (
-                self.dominated,
-                "dominated",
-                {"facecolors": "white", "edgecolors": BLUE},
-            ),
+        kinds: Kinds = {
+            "front": (~self.dominated, "on the front", FULL),
+            "dominated": (self.dominated, "dominated", HOLLOW),
         }
-        self.points_ = {
-            kind: ax.scatter(self.gap[chosen], self.cost[chosen], label=label, zorder=2, **style)
-            for kind, (chosen, label, style) in kinds.items()
-            if chosen.any()
-        }
+        self.line_, self.points_ = draw_points(ax, self.gap, self.cost, ~self.dominated, kinds)
         self._name_points(ax)
         ax.set(xlabel=self.x_name, ylabel=self.y_name)
         ax.margins(0.08)
-        ax.grid(alpha=0.3)
         if self.points_:
             ax.legend()
         return self
@@ -151,12 +136,4 @@ class ComparisonDisplay:
             distance = np.square(place - place[i]).sum(axis=1)
             distance[i] = np.inf
             right, above = self.gap[i] <= middle, self.cost[i] >= self.cost[distance.argmin()]
-            ax.annotate(
-                name,
-                (self.gap[i], self.cost[i]),
-                (6 if right else -6, 4 if above else -4),
-                textcoords="offset points",
-                ha="left" if right else "right",
-                va="bottom" if above else "top",
-                fontsize=8,
-            )
+            name_point(ax, name, self.gap[i], self.cost[i], right=right, above=above)

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmix.plot._axes import BLUE, GREY, ORANGE, RED, axes
+from fairmix.plot._axes import (
+    FULL,
+    HOLLOW,
+    ORANGE,
+    RED,
+    TITLES,
+    Kinds,
+    axes,
+    check_choice,
+    draw_points,
+    name_point,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from fairmix.estimator import FairMixture
     from fairmix.path_table import ParetoFront
 
-TITLES = {
-    "gap": "gap",
-    "label_gap": "gap of the labels",
-    "soft_gap": "gap of the probabilities",
-    "max_gap": "bound on the gap (max_gap)",
-    "balance": "balance",
-    "cost": "cost (squared distances)",
-    "nll": "negative log-likelihood per row",
-}
 FAIRNESS = ("gap", "label_gap", "soft_gap", "max_gap", "balance")
 QUALITY = ("cost", "nll")
 
@@ -85,6 +89,36 @@ class ParetoFrontDisplay:
         self.y_name = y_name
 
     @classmethod
+    def from_estimator(
+        cls,
+        estimator: FairMixture,
+        X: Any,
+        *,
+        sensitive_features: Any,
+        max_gaps: Iterable[float] = (0, 0.005, 0.01, 0.02, 0.05, 0.1),
+        ax: Axes | None = None,
+        x: str = "gap",
+        y: str | None = None,
+    ) -> Self:
+        """Fit a model under several bounds and draw what each costs.
+
+        Parameters
+        ----------
+        estimator, X, sensitive_features, max_gaps
+            As in `fairmix.pareto_front`, which keeps the models too.
+        ax, x, y
+            As in `from_front`.
+
+        Returns
+        -------
+        ParetoFrontDisplay
+        """
+        from fairmix.path import pareto_front
+
+        front = pareto_front(estimator, X, sensitive_features=sensitive_features, max_gaps=max_gaps)
+        return cls.from_front(front, ax=ax, x=x, y=y)
+
+    @classmethod
     def from_front(
         cls, front: ParetoFront, *, ax: Axes | None = None, x: str = "gap", y: str | None = None
     ) -> Self:
@@ -107,8 +141,8 @@ class ParetoFrontDisplay:
         """
         costless = any(isnan(row.cost) for row in front.rows)
         y = y or ("nll" if costless else "cost")
-        _check("x", x, FAIRNESS)
-        _check("y", y, QUALITY)
+        check_choice("x", x, FAIRNESS)
+        check_choice("y", y, QUALITY)
         if y == "cost" and costless:
             raise ValueError("y='cost', but the data have no numeric columns. Use y='nll'.")
         points = list(zip(front.rows, front.dominated(x, y), strict=True))
@@ -143,26 +177,17 @@ class ParetoFrontDisplay:
         """
         self.ax_ = ax = axes(ax)
         self.figure_ = ax.figure
-        front = np.flatnonzero(~self.dominated)
-        front = front[np.argsort(self.x[front], kind="stable")]
-        (self.line_,) = ax.plot(self.x[front], self.y[front], color=GREY, linewidth=1, zorder=1)
         plain = np.isinf(self.max_gap)
-        full, hollow = {"color": BLUE}, {"facecolors": "white", "edgecolors": BLUE}
         cross = {"marker": "x", "color": RED, "s": 90}
-        kinds: dict[str, tuple[Any, str, dict[str, Any]]] = {
-            "front": (~self.dominated & ~plain, "on the front", full),
-            "dominated": (self.dominated & ~plain, "dominated", hollow),
+        kinds: Kinds = {
+            "front": (~self.dominated & ~plain, "on the front", FULL),
+            "dominated": (self.dominated & ~plain, "dominated", HOLLOW),
             "plain": (plain, "plain mixture", {"marker": "s", "color": ORANGE}),
             "missed": (~self.met, "bound not met", cross),
         }
-        self.points_ = {
-            kind: ax.scatter(self.x[chosen], self.y[chosen], label=label, zorder=2, **style)
-            for kind, (chosen, label, style) in kinds.items()
-            if chosen.any()
-        }
+        self.line_, self.points_ = draw_points(ax, self.x, self.y, ~self.dominated, kinds)
         self._name_points(ax)
         ax.set(xlabel=self.x_name, ylabel=self.y_name)
-        ax.grid(alpha=0.3)
         ax.legend()
         return self
 
@@ -172,20 +197,8 @@ class ParetoFrontDisplay:
         order = bounded[np.argsort(self.x[bounded], kind="stable")]
         falling = order.size > 0 and self.y[order[0]] >= self.y[order[-1]]
         for place, i in enumerate(order):
-            side = 1 if place % 2 else -1
-            right = side if falling else -side
-            ax.annotate(
-                f"{self.max_gap[i]:g}",
-                (self.x[i], self.y[i]),
-                (5 * right, 6 * side),
-                textcoords="offset points",
-                ha="left" if right > 0 else "right",
-                va="bottom" if side > 0 else "top",
-                fontsize=8,
-            )
+            above = place % 2 == 1
+            right = above == falling
+            name = f"{self.max_gap[i]:g}"
+            name_point(ax, name, self.x[i], self.y[i], right=right, above=above)
         ax.margins(0.08)
-
-
-def _check(argument: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{argument}={value!r}. Choose one of {', '.join(known)}.")

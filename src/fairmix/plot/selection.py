@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from fairmix.plot._axes import BLUE, GREEN, GREY, ORANGE, RED, axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from fairmix.estimator import FairMixture
     from fairmix.path_table import Selection
 
 STYLES = {"bic": (BLUE, "o"), "aic": (ORANGE, "s"), "icl": (GREEN, "^")}
@@ -69,6 +70,41 @@ class SelectionDisplay:
         self.criterion = criterion
         none = np.zeros(len(self.n_components), dtype=bool)
         self.doubtful = none if doubtful is None else np.asarray(doubtful, dtype=bool)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: FairMixture,
+        X: Any,
+        *,
+        sensitive_features: Any = None,
+        n_components: Iterable[int] = range(2, 11),
+        criterion: str = "bic",
+        ax: Axes | None = None,
+    ) -> Self:
+        """Fit a model with several numbers of clusters and draw the criteria.
+
+        Parameters
+        ----------
+        estimator, X, sensitive_features, n_components, criterion
+            As in `fairmix.select_n_components`, which keeps the models too.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        SelectionDisplay
+        """
+        from fairmix.path import select_n_components
+
+        selection = select_n_components(
+            estimator,
+            X,
+            sensitive_features=sensitive_features,
+            n_components=n_components,
+            criterion=criterion,
+        )
+        return cls.from_selection(selection, ax=ax)
 
     @classmethod
     def from_selection(cls, selection: Selection, *, ax: Axes | None = None) -> Self:

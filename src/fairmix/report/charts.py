@@ -1,0 +1,201 @@
+"""Charts: Vega-Lite specifications. Only figures go in, no name from the data."""
+
+from __future__ import annotations
+
+from math import inf, isnan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairmix.estimator import FairMixture
+    from fairmix.path_table import ParetoFront
+
+__all__ = ["convergence_charts", "front_chart"]
+
+POINTS = 400  # of a line; more would not be seen
+HEIGHT, SMALL_HEIGHT = 300, 170
+# Told apart without colour vision too (Okabe and Ito), and by shape as well.
+BLUE, ORANGE, RED, GREY = "#0072B2", "#E69F00", "#D55E00", "#8a8f98"
+KINDS = {
+    "on the front": (BLUE, "circle"),
+    "beaten by another point": (GREY, "diamond"),
+    "no bound": (ORANGE, "square"),
+    "bound not met": (RED, "cross"),
+}
+QUALITY = {
+    "cost": "cost (squared distances, lower is tighter)",
+    "nll": "negative log-likelihood per row (lower is better)",
+}
+# The colour of the text around a chart: light and dark pages and print get their own.
+INK = {"labelColor": "currentColor", "titleColor": "currentColor", "labelFontSize": 12}
+TITLE = {"anchor": "start", "fontSize": 12, "fontWeight": "normal", "color": "currentColor"}
+CONFIG = {
+    "background": None,
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        **INK,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "domain": False,
+        "ticks": False,
+        "grid": True,
+        "gridColor": "currentColor",
+        "gridOpacity": 0.12,
+        "labelPadding": 6,
+        "titlePadding": 10,
+        "labelOverlap": True,
+    },
+    "legend": {
+        **INK,
+        "title": None,
+        "orient": "top",
+        "direction": "horizontal",
+        "columns": 2,
+        "labelLimit": 220,
+        "symbolSize": 90,
+        "offset": 4,
+    },
+}
+
+
+def _quality(front: ParetoFront) -> str:
+    """The quality that the front is drawn against: cost, or likelihood where there is none."""
+    return "nll" if any(isnan(row.cost) for row in front.rows) else "cost"
+
+
+def front_chart(front: ParetoFront, gaps: Sequence[float], chosen: int) -> dict[str, Any]:
+    """Quality against gap; a click or a key sets the signal ``chosen``.
+
+    ``gaps`` are the gaps to show, rounded where small cells ask for it.
+    """
+    quality = _quality(front)
+    beaten = front.dominated("gap", quality)
+    rows = [
+        {
+            "index": i,
+            "gap": round(gap, 6),
+            "quality": float(f"{getattr(row, quality):.6g}"),
+            "kind": _kind(row.max_gap, row.met, below),
+            "front": not below,
+            "tip": _tip(row, gap, quality),
+        }
+        for i, (row, gap, below) in enumerate(zip(front.rows, gaps, beaten, strict=True))
+    ]
+    kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
+    x: dict[str, Any] = {
+        "field": "gap",
+        "type": "quantitative",
+        "title": "gap (lower is more even)",
+        "axis": {"tickCount": 5, "format": "~g"},
+    }
+    y: dict[str, Any] = {
+        "field": "quality",
+        "type": "quantitative",
+        "title": None,
+        "scale": {"zero": False, "nice": True},
+    }
+    y["axis"] = {"format": "~s" if quality == "cost" else "~g", "tickCount": 5}
+    look = {
+        "color": {"scale": {"domain": kinds, "range": [KINDS[kind][0] for kind in kinds]}},
+        "shape": {"scale": {"domain": kinds, "range": [KINDS[kind][1] for kind in kinds]}},
+    }
+    chosen_test = {"test": "datum.index === chosen"}
+    return {
+        **_base(HEIGHT, QUALITY[quality]),
+        "data": {"values": rows},
+        "params": [{"name": "chosen", "value": chosen}],
+        "encoding": {"x": x, "y": y},
+        "layer": [
+            {
+                "transform": [{"filter": "datum.front"}],
+                "mark": {"type": "line", "color": GREY, "strokeWidth": 1.5, "opacity": 0.6},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "cursor": "pointer"},
+                "encoding": {
+                    **{k: {"field": "kind", "type": "nominal", **v} for k, v in look.items()},
+                    "size": {"condition": {**chosen_test, "value": 260}, "value": 110},
+                    "stroke": {"condition": {**chosen_test, "value": "currentColor"}},
+                    "strokeWidth": {"condition": {**chosen_test, "value": 2}, "value": 0},
+                    "opacity": {"value": 1},
+                    "tooltip": {"field": "tip"},
+                    "description": {"field": "tip"},
+                },
+            },
+        ],
+    }
+
+
+def convergence_charts(model: FairMixture, bounded: bool) -> list[dict[str, Any]]:
+    """The objective and the gap of the probabilities, iteration by iteration."""
+    history = model.history_
+    steps = np.unique(np.linspace(0, len(history) - 1, min(POINTS, len(history))).astype(int))
+    charts = [_line(history["objective"], steps, "objective (per row, higher is better)")]
+    if len(model.groups_) > 1:
+        bound = model.max_gap if bounded and model.gap_of == "probabilities" else None
+        charts.append(_line(history["gap"], steps, "gap of the probabilities", bound=bound))
+    return charts
+
+
+def _line(values: Any, steps: Any, title: str, bound: float | None = None) -> dict[str, Any]:
+    rows = [
+        {"iteration": int(i) + 1, "value": float(f"{values[i]:.6g}")}
+        for i in steps
+        if np.isfinite(values[i])
+    ]
+    mark: dict[str, Any] = {"type": "line", "color": BLUE, "strokeWidth": 2}
+    if len(rows) < 60:
+        mark["point"] = {"size": 22, "color": BLUE}
+    layers: list[dict[str, Any]] = [
+        {
+            "mark": mark,
+            "encoding": {
+                "x": {
+                    "field": "iteration",
+                    "type": "quantitative",
+                    "title": "iteration",
+                    "scale": {"nice": False, "zero": False},
+                    "axis": {"tickMinStep": 1, "format": "d", "tickCount": 6},
+                },
+                "y": {
+                    "field": "value",
+                    "type": "quantitative",
+                    "title": None,
+                    "scale": {"zero": False},
+                    "axis": {"tickCount": 4, "format": "~g"},
+                },
+            },
+        }
+    ]
+    if bound is not None:
+        rule = {"type": "rule", "color": RED, "strokeDash": [4, 4]}
+        layers.append({"mark": rule, "encoding": {"y": {"datum": bound, "type": "quantitative"}}})
+    return {**_base(SMALL_HEIGHT, title), "data": {"values": rows}, "layer": layers}
+
+
+def _base(height: int, title: str) -> dict[str, Any]:
+    return {
+        "title": {"text": title, **TITLE},
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "config": CONFIG,
+    }
+
+
+def _kind(max_gap: float, met: bool, beaten: bool) -> str:
+    if not met:
+        return "bound not met"
+    if max_gap == inf:
+        return "no bound"
+    return "beaten by another point" if beaten else "on the front"
+
+
+def _tip(row: Any, gap: float, quality: str) -> str:
+    bound = "no bound" if row.max_gap == inf else f"bound {row.max_gap:g}"
+    name = "cost" if quality == "cost" else "negative log-likelihood"
+    return f"{bound}: gap {gap:.4f}, {name} {getattr(row, quality):,.5g}"

@@ -1,0 +1,241 @@
+"""The document: puts the parts of a report into its template."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from fairmix.groups import UNKNOWN_TITLE
+from fairmix.path_table import figure
+from fairmix.profile import Profile
+from fairmix.report.charts import convergence_charts, front_chart
+from fairmix.report.facts import data_facts, key_figures, model_facts
+from fairmix.report.features import portraits
+from fairmix.report.figures import TOO_FEW, count, cut, gap_text, value
+from fairmix.report.shares import BARS, panel
+from fairmix.report.suppression import SMALLEST, SafeCounts
+from fairmix.report.verdict import MEASURES, criterion_of, is_bounded, verdict
+
+if TYPE_CHECKING:
+    from fairmix.certificate import Certificate
+    from fairmix.estimator import FairMixture
+    from fairmix.path_table import ParetoFront
+
+__all__ = ["render"]
+
+LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js")
+PORTRAITS = 60  # clusters that are described; the smallest are left out
+FRONT_BARS = 1600  # of all points of a front together
+
+
+def render(
+    profile: Profile,
+    *,
+    model: FairMixture | None = None,
+    front: ParetoFront | None = None,
+    certificate: Certificate | None = None,
+    facts: Mapping[str, str] | None = None,
+) -> str:
+    """The report as one HTML file that needs nothing else: no network, no other file.
+
+    It holds aggregates only. Cells with fewer than 5 rows are hidden, and so are the cells from
+    which they could be computed by subtraction.
+
+    Parameters
+    ----------
+    profile : Profile
+        The clusters, of any tool.
+    model : FairMixture, default=None
+        The fitted model that gave them: adds its bound, its two gaps, its convergence and its
+        settings.
+    front : ParetoFront, default=None
+        Of `fairmix.pareto_front`: adds what other bounds would cost.
+    certificate : Certificate, default=None
+        Of `FairMixture.certify` on held-out rows: adds what holds in the population.
+    facts : mapping of str to str, default=None
+        More lines for the table of facts: file, digest, command.
+
+    Returns
+    -------
+    str
+        The same text for the same input.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairmix.profile import Profile
+    >>> from fairmix.report import render
+    >>> ages = np.arange(40.0).reshape(-1, 1)
+    >>> profile = Profile.from_frame(ages, [0, 1] * 20, ["f"] * 20 + ["m"] * 20)
+    >>> "is 0.0000." in render(profile)
+    True
+    """
+    safe = SafeCounts.of(profile.counts)
+    criterion = criterion_of(model)
+    shares = panel(safe, profile.clusters, profile.groups, criterion)
+    largest = np.argsort(-safe.sizes, kind="stable")[:PORTRAITS]
+    charts: dict[str, Any] = {}
+    content = {
+        "verdict": verdict(profile, safe, model, certificate),
+        "profile": profile,
+        "title": "" if profile.title == UNKNOWN_TITLE else cut(profile.title),
+        "group_names": [cut(name) for name in profile.groups],
+        "rows": count(profile.n_rows),
+        "figures": key_figures(profile, safe, model),
+        "shares": shares,
+        "suppressed": bool(safe.hidden.any()),
+        "portraits": portraits(profile, sorted(largest.tolist())),
+        "described": bool(profile.numbers or profile.categories),
+        "front": None if front is None else _front(front, model, profile, charts),
+        "gaps": _gaps(model, safe),
+        "certificate": None if certificate is None else _certified(certificate),
+        "model_facts": None if model is None else model_facts(model),
+        "data_facts": data_facts(profile, safe, facts or {}),
+        "measure": MEASURES[criterion],
+        "criterion": criterion.replace("_", " "),
+        "smallest": SMALLEST,
+        "too_few": TOO_FEW,
+    }
+    if model is not None and len(model.history_) > 1:
+        for i, chart in enumerate(convergence_charts(model, is_bounded(model))):
+            charts[f"convergence-{i}"] = chart
+    return _fill(content, charts)
+
+
+def _fill(content: dict[str, Any], charts: dict[str, Any]) -> str:
+    scripts = [_library(name) for name in LIBRARIES] if charts else []
+    scripts.append(_text("templates", "report.js"))
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    # Nothing is loaded, and no script runs but these: not even one that slipped past escaping.
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}"
+    page: str = _template().render(
+        content,
+        style=Markup(_text("templates", "report.css")),
+        scripts=[Markup(script) for script in scripts],
+        charts={name: _json(chart) for name, chart in charts.items()},
+        policy=Markup(policy),
+    )
+    return page
+
+
+@cache
+def _template() -> Any:
+    environment = Environment(
+        loader=PackageLoader("fairmix.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html")
+
+
+@cache
+def _text(folder: str, name: str) -> str:
+    return files("fairmix.report").joinpath(folder, name).read_text(encoding="utf-8")
+
+
+@cache
+def _library(name: str) -> str:
+    licence = _text("vendor", name.split(".", maxsplit=1)[0] + ".LICENSE.txt")
+    return f"/*\n{licence}*/\n{_text('vendor', name)}"
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _json(chart: dict[str, Any]) -> Markup:
+    """JSON that cannot end a script element; line separators are escaped as non-ASCII."""
+    text = json.dumps(chart, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def _gaps(model: FairMixture | None, safe: SafeCounts) -> dict[str, Any] | None:
+    """Soft against hard."""
+    if model is None or len(model.groups_) < 2:
+        return None
+    exact = safe.gap(model.criterion)[1]
+    return {
+        "labels": value(model.label_gap_) if exact else "hidden",
+        "probabilities": value(model.soft_gap_),
+        "bounded": model.gap_of if is_bounded(model) else None,
+    }
+
+
+def _front(
+    front: ParetoFront, model: FairMixture | None, profile: Profile, charts: dict[str, Any]
+) -> dict[str, Any]:
+    """Rows of the table, the chart, and the clusters of each point."""
+    tables = [SafeCounts.of(m.rates_ * m.group_sizes_[:, None]) for m in front.models]
+    criterion = front.models[0].criterion if front.models else "gap"
+    shown = [table.gap(criterion) for table in tables] or [(row.gap, True) for row in front.rows]
+    chosen = _chosen(front, model)
+    charts["front"] = front_chart(front, [gap for gap, _ in shown], chosen)
+    balances = [table.balance() for table in tables] or [row.balance for row in front.rows]
+    rows = [
+        {
+            "bound": _bound(row.max_gap),
+            "gap": gap_text(*gap),
+            "balance": "hidden" if balance is None else value(balance),
+            "cost": figure("cost", row.cost) if row.cost == row.cost else "none",
+            "nll": value(row.nll),
+            "clusters": row.non_empty,
+            "met": "yes" if row.met else "no",
+        }
+        for row, gap, balance in zip(front.rows, shown, balances, strict=True)
+    ]
+    bars = min(BARS, FRONT_BARS // max(1, len(tables)))
+    panels = [
+        panel(table, range(m.n_components), m.groups_.tolist(), criterion, bars=bars)
+        for table, m in zip(tables, front.models, strict=True)
+    ]
+    sizes = {int(m.group_sizes_.sum()) for m in front.models} - {profile.n_rows}
+    return {
+        "rows": rows,
+        "panels": panels,
+        "chosen": chosen,
+        "sample": ", ".join(count(size) for size in sizes),
+    }
+
+
+def _chosen(front: ParetoFront, model: FairMixture | None) -> int:
+    """The point of the report's model, else the tightest bound that is met."""
+    if model is not None and model.fairness_strength == "auto":
+        for i, row in enumerate(front.rows):
+            if row.max_gap == model.max_gap:
+                return i
+    return next((i for i, row in enumerate(front.rows) if row.met), 0)
+
+
+def _bound(max_gap: float) -> str:
+    return "none" if max_gap == inf else f"{max_gap:g}"
+
+
+def _certified(certificate: Certificate) -> dict[str, str]:
+    sizes = [
+        f"{cut(name)} {TOO_FEW if size < SMALLEST else count(size)}"
+        for name, size in certificate.group_sizes.items()
+    ]
+    return {
+        "confidence": f"{100 * certificate.confidence:.4g}%",
+        "bound": value(certificate.upper_bound),
+        "observed": value(certificate.gap),
+        "criterion": certificate.criterion.replace("_", " "),
+        "of": certificate.of,
+        "rows": count(certificate.n_rows),
+        "sizes": ", ".join(sizes),
+        "method": certificate.method,
+    }

@@ -1,0 +1,121 @@
+"""Facts of the data, the model and the software, as rows of a table."""
+
+from __future__ import annotations
+
+import inspect
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from fairmix.profile import Categories, Numbers, Profile
+from fairmix.report.figures import TOO_FEW, count, cut, value
+from fairmix.report.suppression import SMALLEST, SafeCounts
+from fairmix.report.verdict import criterion_of
+
+if TYPE_CHECKING:
+    from fairmix.estimator import FairMixture
+
+__all__ = ["Facts", "data_facts", "key_figures", "model_facts"]
+
+Facts = dict[str, str]
+
+LISTED = 12  # names before "and 8 more"
+SOFTWARE = ("fairmix", "numpy", "scipy", "scikit-learn")
+# Said in words above, or without influence on the result.
+UNSAID = {"verbose", "n_jobs", "checkpoint", "n_components", "random_state", "categorical_features"}
+
+
+def key_figures(profile: Profile, safe: SafeCounts, model: FairMixture | None) -> Facts:
+    """The few numbers beside the verdict.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> profile = Profile(groups=["f", "m"], n_clusters=2)
+    >>> profile.add(np.zeros((40, 1)), [0, 1] * 20, ["f"] * 20 + ["m"] * 20)
+    >>> key_figures(profile, SafeCounts.of(profile.counts), None)["balance"]
+    '1.0000'
+    """
+    gap, exact = safe.gap(criterion_of(model)) if len(profile.groups) > 1 else (0.0, True)
+    balance = safe.balance()
+    filled = int((safe.sizes > 0).sum())
+    return {
+        criterion_of(model).replace("_", " "): value(gap) if exact else f"≤ {value(gap)}",
+        "balance": "hidden" if balance is None else value(balance),
+        "best balance": _best_balance(safe),
+        "clusters": f"{filled} of {profile.n_clusters}"
+        if filled < len(safe.sizes)
+        else f"{filled}",
+        "groups": str(len(profile.groups)),
+        "rows": count(profile.n_rows),
+    }
+
+
+def data_facts(profile: Profile, safe: SafeCounts, given: Mapping[str, str]) -> Facts:
+    """What the data are. What the caller says goes before what is found here."""
+    found = {"rows": count(profile.n_rows), "groups by": cut(profile.title)}
+    for g, name in enumerate(profile.groups):
+        size = TOO_FEW if safe.small[g, -1] else count(safe.group_sizes[g])
+        size = "hidden" if safe.hidden[g, -1] and not safe.small[g, -1] else size
+        found[f"group {cut(name)}"] = size
+    if profile.numbers:
+        found["numeric columns"] = _listed(list(profile.numbers))
+    if profile.categories:
+        found["categorical columns"] = _listed(list(profile.categories))
+    described: dict[str, Numbers | Categories] = {**profile.numbers, **profile.categories}
+    missing = {
+        name: int(column.missing.sum())
+        for name, column in described.items()
+        if column.missing.any()
+    }
+    if missing:
+        few = {name: TOO_FEW if n < SMALLEST else count(n) for name, n in missing.items()}
+        found["values missing"] = _listed([f"{name}: {n}" for name, n in few.items()])
+    versions = ", ".join(f"{name} {version(name)}" for name in SOFTWARE)
+    software = {"versions": f"{versions}, Python {platform.python_version()}"}
+    said = {str(name): str(fact) for name, fact in given.items()}
+    return said | {name: fact for name, fact in (found | software).items() if name not in said}
+
+
+def model_facts(model: FairMixture) -> Facts:
+    """What the model is, and which settings differ from the defaults."""
+    aware = model.assignment == "aware"
+    facts = {
+        "clusters": str(model.n_components),
+        "assignment": "aware: a row's cluster depends on its columns and on its group"
+        if aware
+        else "blind: a row's cluster depends on its columns only, not on its group",
+        "seed": str(model.random_state),
+        "iterations": f"{model.n_iter_}" + ("" if model.converged_ else ", stopped by max_iter"),
+        "fairness strength": f"{model.fairness_strength_:.4g}",
+    }
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(type(model).__init__).parameters.items()
+    }
+    for name, setting in model.get_params(deep=False).items():
+        if name not in UNSAID | facts.keys() and _differs(setting, defaults[name]):
+            facts[name] = str(setting)
+    facts.setdefault("max_gap", f"{model.max_gap:g}")
+    return facts
+
+
+def _of(filled: int, total: int) -> str:
+    return str(total) if filled == total else f"{filled} of {total}"
+
+
+def _differs(setting: Any, default: Any) -> bool:
+    return type(setting) is not type(default) or bool(setting != default)
+
+
+def _best_balance(safe: SafeCounts) -> str:
+    if safe.hidden[:, -1].any():
+        return "hidden"
+    sizes = safe.group_sizes[safe.group_sizes > 0]
+    return value(float(sizes.min() / sizes.max()))
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(cut(name) for name in names[:LISTED])
+    return shown if len(names) <= LISTED else f"{shown} and {len(names) - LISTED} more"

@@ -1,0 +1,318 @@
+"""The report says what was measured, in one file, and nothing of any row."""
+
+import json
+import re
+from html.parser import HTMLParser
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairmix import FairMixture, pareto_front
+from fairmix.certificate import certify
+from fairmix.datasets import make_grouped_blobs
+from fairmix.path_table import FrontRow, ParetoFront
+from fairmix.profile import Profile
+from fairmix.report import render
+from fairmix.report.features import portraits
+from fairmix.report.figures import amount
+from fairmix.report.suppression import SafeCounts
+from fairmix.report.verdict import verdict
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+class Page(HTMLParser):
+    """The text, the scripts and the addresses of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text, self.scripts, self.addresses, self._script = "", [], [], None
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.text += " "
+        self.addresses += [values[name] for name in ("src", "href", "action") if name in values]
+        if tag in ("script", "style"):
+            self._script = tag, values
+        if tag == "script":
+            self.scripts.append((values, ""))
+
+    def handle_endtag(self, tag):
+        self._script = None if tag in ("script", "style") else self._script
+
+    def handle_data(self, data):
+        if self._script is None:
+            self.text += data
+        elif self._script[0] == "script":
+            values, text = self.scripts[-1]
+            self.scripts[-1] = values, text + data
+
+    @property
+    def words(self) -> str:
+        return " ".join(self.text.split())
+
+    def chart(self, name: str) -> dict:
+        (found,) = [text for values, text in self.scripts if values.get("data-chart") == name]
+        return json.loads(found)
+
+
+def people(n_rows: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], n_rows // 2)
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(40, 5, n_rows) + 20 * labels,
+            "town": np.where(labels, rng.choice(["A", "B"], n_rows, p=[0.9, 0.1]), "B"),
+            "sex": np.tile(["f", "m"], n_rows // 2),
+        }
+    )
+    return frame, labels
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, groups, _ = make_grouped_blobs(600, 3, 2, separation=1.5, imbalance=0.3, random_state=0)
+    model = FairMixture(3, max_gap=0.02, assignment="aware", random_state=0)
+    model.fit(X, sensitive_features=groups)
+    front = pareto_front(
+        FairMixture(3, assignment="aware", random_state=0),
+        X,
+        sensitive_features=groups,
+        max_gaps=(0, 0.02, 0.1, inf),
+    )
+    return X, groups, model, front
+
+
+@pytest.fixture(scope="module")
+def profile(fitted):
+    X, groups, model, _ = fitted
+    return Profile.from_frame(X, model.labels_, groups, clusters=["0", "1", "2"])
+
+
+def test_an_audit_of_foreign_labels_needs_no_model_and_no_library():
+    frame, labels = people()
+    html = render(Profile.from_frame(frame, np.array(["left", "right"])[labels], "sex"))
+    page = Page(html)
+    assert "one cluster is 0.0000." in page.words
+    assert "Cluster left 200 rows, 50.0% gap 0.0000" in page.words
+    assert "There is no certificate" in page.words
+    assert "This is not a legal opinion" in page.words
+    assert "What other bounds would cost" not in page.words
+    assert "Convergence" not in page.words
+    assert len(html) < 60_000
+
+
+def test_the_whole_report_has_every_part(fitted, profile):
+    _, groups, model, front = fitted
+    certificate = certify(model.labels_, groups, n_clusters=3)
+    html = render(
+        profile, model=model, front=front, certificate=certificate, facts={"file": "blobs.csv"}
+    )
+    page = Page(html)
+    assert "The bound is met: the largest difference" in page.words
+    assert f"is {model.label_gap_:.4f}, and the bound is 0.02." in page.words
+    assert f"gap of the probabilities (soft) {model.soft_gap_:.4f}" in page.words
+    assert f"is at most {certificate.upper_bound:.4f} in the population" in page.words
+    assert "file blobs.csv" in page.words
+    assert "seed 0" in page.words
+    assert "aware: a row's cluster depends on its columns and on its group" in page.words
+    for row in front.rows:
+        assert f"{row.gap:.4f}" in page.words
+    for heading in ("Groups in each cluster", "What makes each cluster", "Convergence", "Limits"):
+        assert heading in page.words
+    assert html == render(
+        profile, model=model, front=front, certificate=certificate, facts={"file": "blobs.csv"}
+    ), "the same input gives the same file"
+
+
+def test_the_page_is_one_file_below_two_megabytes_and_loads_nothing(fitted, profile):
+    _, _, model, front = fitted
+    html = render(profile, model=model, front=front)
+    assert len(html.encode()) < 2_000_000
+    page = Page(html)
+    assert page.addresses == []
+    assert "@import" not in html
+    assert "url(" not in html.split("</style>")[0]
+    (policy,) = re.findall(r'Security-Policy" content="([^"]*)"', html)
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe-eval" not in policy
+    executed = [text for values, text in page.scripts if "type" not in values]
+    assert policy.count("'sha256-") == len(executed) == 4
+    assert html.count("Copyright (c) 2015") == 3, "each library keeps its licence"
+
+
+def test_a_front_holds_the_figures_of_its_rows_and_chooses_the_models_bound(fitted, profile):
+    _, _, model, front = fitted
+    chart = Page(render(profile, model=model, front=front)).chart("chart-front")
+    values = chart["data"]["values"]
+    assert [value["gap"] for value in values] == pytest.approx(
+        [row.gap for row in front.rows], abs=1e-6
+    )
+    assert [value["quality"] for value in values] == pytest.approx(
+        [row.cost for row in front.rows], rel=1e-5
+    )
+    assert values[-1]["kind"] == "no bound"
+    assert chart["params"] == [{"name": "chosen", "value": 1}]
+    alone = Page(render(profile, front=front)).chart("chart-front")
+    assert alone["params"][0]["value"] == 0
+
+
+def test_a_front_without_models_or_cost_is_drawn_by_likelihood(profile):
+    row = FrontRow(0.0, 0.01, 0.01, 0.01, 0.5, np.nan, 2.5, 3, False)
+    page = Page(render(profile, front=ParetoFront((row,))))
+    (value,) = page.chart("chart-front")["data"]["values"]
+    assert value["quality"] == 2.5
+    assert value["kind"] == "bound not met"
+    assert "data-panel" not in page.text
+
+
+def test_the_shares_of_each_point_are_those_of_its_model(fitted, profile):
+    _, _, model, front = fitted
+    html = render(profile, model=model, front=front)
+    panels = html.split('data-panel="')[1:]
+    assert len(panels) == len(front.models)
+    for panel, fit in zip(panels, front.models, strict=True):
+        mass = fit.rates_ * fit.group_sizes_[:, None]
+        shares = mass / mass.sum(axis=0)
+        found = re.findall(r'class="number">([\d.]+)%', panel)[: shares.size]
+        assert [float(text) for text in found] == pytest.approx(
+            (100 * shares).T.ravel().tolist(), abs=0.051
+        )
+
+
+def test_hostile_names_are_text_everywhere():
+    frame, labels = people()
+    frame = frame.rename(columns={"age": HOSTILE, "sex": f"{HOSTILE}&sex"})
+    frame["town"] = frame["town"].replace({"A": f"</script>{HOSTILE}"})
+    frame[f"{HOSTILE}&sex"] = frame[f"{HOSTILE}&sex"].replace({"f": HOSTILE})
+    names = np.array([HOSTILE, "\u2028'\"><img onerror=alert(1)>"])
+    html = render(
+        Profile.from_frame(frame, names[labels], f"{HOSTILE}&sex"), facts={HOSTILE: HOSTILE}
+    )
+    assert HOSTILE not in html
+    assert "<img" not in html
+    assert Page(html).words.count(HOSTILE) > 10
+
+
+def test_small_cells_are_nowhere_in_the_file():
+    frame, labels = people(4000)
+    rare = frame.index[frame["sex"] == "f"][:3]
+    frame["sex"] = frame["sex"].replace({"f": "m"})
+    frame.loc[rare, "sex"] = "f"
+    frame["town"] = "A"
+    frame.loc[7, "town"] = "Loneliest"
+    frame.loc[3990, "age"] = 123456.789
+    profile = Profile.from_frame(frame, labels, "sex")
+    page = Page(render(profile))
+    assert "group f <5 group m hidden" in page.words
+    assert "Loneliest" not in page.text
+    assert "123456" not in page.text.replace(",", "")
+    assert "3,997" not in page.words
+    assert "at most" in page.words
+
+
+def test_features_are_ranked_by_standardised_difference_and_keep_few_rows_hidden():
+    frame, labels = people()
+    portrait = portraits(Profile.from_frame(frame, labels, "sex"), [0, 1])
+    assert [feature.column for feature in portrait[1].numbers] == ["age"]
+    expected = (frame["age"][200:].mean() - frame["age"].mean()) / frame["age"].std(ddof=0)
+    assert portrait[1].numbers[0].difference == pytest.approx(expected)
+    top = portrait[1].categories[0]
+    share, overall = (frame["town"][200:] == "A").mean(), (frame["town"] == "A").mean()
+    assert (top.category, top.here) == ("A", f"{100 * share:.0f}%")
+    assert top.lift == f"× {share / overall:.1f}"
+    frame.loc[frame.index[200:], "town"] = "A"
+    frame.loc[frame.index[-3:], "town"] = "B"
+    almost = portraits(Profile.from_frame(frame, labels, "sex"), [1])[0].categories
+    assert [(feature.category, feature.here) for feature in almost] == [("A", "nearly all")]
+
+
+def test_a_tiny_cluster_is_not_described():
+    frame, labels = people()
+    labels = np.where(np.arange(400) < 3, 2, labels)
+    page = Page(render(Profile.from_frame(frame, labels, "sex")))
+    assert "Fewer than 5 rows: not described." in page.words
+
+
+def test_the_verdict_says_when_a_bound_is_missed_and_when_rows_are_others(fitted):
+    X, groups, model, _ = fitted
+    shifted = np.where(np.arange(600) % 4 == 0, 0, model.labels_)
+    shifted = np.where(np.asarray(groups) == groups[0], shifted, model.labels_)
+    other = Profile.from_frame(X, shifted, groups, clusters=["0", "1", "2"])
+    said = verdict(other, SafeCounts.of(other.counts), model)
+    assert said.state == "missed"
+    assert said.sentence.startswith("The bound is not met: ")
+    assert f"At the fit the gap of the labels was {model.label_gap_:.4f}" in said.notes[0]
+
+
+def test_a_bound_on_probabilities_is_judged_by_them():
+    X, groups, _ = make_grouped_blobs(600, 3, 3, separation=1.5, imbalance=0.3, random_state=0)
+    groups = np.arange(600) % 3 + 10 * np.asarray(groups)
+    model = FairMixture(3, max_gap=0.05, gap_of="probabilities", criterion="worst_pair_gap")
+    model.set_params(assignment="aware", random_state=0).fit(X, sensitive_features=groups)
+    profile = Profile.from_frame(X, model.labels_, groups, clusters=["0", "1", "2"])
+    page = Page(render(profile, model=model))
+    assert (
+        f"any two groups that fall into one cluster, counted in probabilities, is "
+        f"{model.soft_gap_:.4f}, and the bound is 0.05."
+    ) in page.words
+    assert f"For the labels it is {model.label_gap_:.4f}." in page.words
+    assert f"worst pair gap {model.label_gap_:.4f}" in page.words
+    assert "the bound is on probabilities" in page.words
+
+
+def test_a_plain_mixture_has_no_bound_to_meet(fitted):
+    X, groups, _, _ = fitted
+    plain = FairMixture(3, fairness_strength=0, random_state=0).fit(X, sensitive_features=groups)
+    profile = Profile.from_frame(X, plain.labels_, groups)
+    said = verdict(profile, SafeCounts.of(profile.counts), plain)
+    assert said.state == "measured"
+    assert f"is {plain.label_gap_:.4f}." in said.sentence
+    assert any("Shares are least even in cluster" in note for note in said.notes)
+
+
+def test_one_group_has_nothing_to_compare():
+    frame, labels = people()
+    page = Page(render(Profile.from_frame(frame, labels, ["all"] * 400)))
+    assert "There is one group only (all): nothing to compare." in page.words
+
+
+def test_many_clusters_groups_and_points_stay_below_two_megabytes(fitted):
+    rng = np.random.default_rng(0)
+    groups = [f"a rather long name of a group, number {g}" for g in range(12)]
+    names = [f"column number {j} with a rather long name" for j in range(40)]
+    profile = Profile(numeric=names, groups=groups, n_clusters=80)
+    block = pd.DataFrame(rng.normal(size=(20_000, 40)), columns=names)
+    profile.add(block, rng.integers(80, size=20_000), rng.choice(groups, 20_000))
+    html = render(profile, front=fitted[3])
+    assert len(html.encode()) < 1_500_000
+    assert "The 50 smallest clusters are not drawn." in Page(html).words
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (1234.5, "1,230"),
+        (-38.58, "-38.6"),
+        (1e-5, "1e-05"),
+        (1e9, "1e+09"),
+    ],
+)
+def test_numbers_have_three_digits(number, text):
+    assert amount(number) == text
+
+
+def test_the_page_on_reports_runs_as_printed():
+    text = (Path(__file__).parents[1] / "docs" / "how-to" / "report.md").read_text("utf-8")
+    names = {}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), names)
+    assert names["profile"].n_rows == 900
+    assert "The bound is met" in Page(names["html"]).words
+    assert "is at most" in Page(names["html"]).words
+    assert "There is no certificate" in Page(names["audit"]).words
