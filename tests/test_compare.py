@@ -10,11 +10,9 @@ import pytest
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.mixture import GaussianMixture
-from typer.testing import CliRunner
 
 from fairmix import FairMixture, compare, metrics
 from fairmix.baselines import FairletKMeans
-from fairmix.cli import _read_table, app
 from fairmix.compare import default_methods
 from fairmix.compare_table import Comparison, MethodRow, mark_beaten
 from fairmix.datasets import make_grouped_blobs
@@ -287,59 +285,6 @@ def test_errors_name_the_argument(how, error, message, blobs):
     given = {"methods": {"r": Recorder()}, "X": blobs[0], "sensitive_features": blobs[1]}
     with pytest.raises(error, match=message):
         compare(**{**given, **how})
-
-
-@pytest.fixture
-def files(blobs, tmp_path):
-    """The same table as CSV and as Parquet, with a constant and a text column."""
-    pandas = pytest.importorskip("pandas")
-    X, groups = blobs
-    frame = pandas.DataFrame(100 * X, columns=["a", "b"]).assign(
-        sex=np.where(groups == 0, "f", "m"), town="x", one=1
-    )
-    frame.to_csv(tmp_path / "people.csv", index=False)
-    frame.to_parquet(tmp_path / "people.parquet")
-    return tmp_path
-
-
-def test_the_command_prints_the_table(files, blobs):
-    X, groups = blobs
-    path = str(files / "people.csv")
-    run = CliRunner().invoke(
-        app, ["compare", path, "--sensitive", "sex", "-k", "3", "--test-size", "0.5"]
-    )
-    assert run.exit_code == 0, run.output
-    assert "Left out, because they are not numeric: town." in run.stdout
-    assert "600 rows, 3 numeric columns, standardised" in run.stdout
-    assert "On 300 held-out rows" in run.stdout
-    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
-    kmeans = {"K-means": default_methods(3)["K-means"]}
-    row = compare(kmeans, scaled, sensitive_features=groups, test_size=0.5).rows[0]
-    line = next(line for line in run.stdout.splitlines() if line.startswith("K-means"))
-    assert line.split()[1:3] == [f"{row.cost:.1f}", f"{row.gap:.4f}"]
-
-
-def test_the_command_reads_csv_and_parquet_alike(files, blobs):
-    scaled = (blobs[0] - blobs[0].mean(axis=0)) / blobs[0].std(axis=0)
-    for kind in ("csv", "parquet"):
-        X, groups = _read_table(files / f"people.{kind}", "sex")
-        np.testing.assert_allclose(X[:, :2], scaled, rtol=1e-9, atol=1e-12)
-        assert not X[:, 2].any(), "a constant column stays finite"
-        assert groups.to_pylist() == np.where(blobs[1] == 0, "f", "m").tolist()
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["--sensitive", "age"], "no such column"),
-        (["people.xlsx"], "is no file to read"),
-        (["missing.csv"], "missing.csv"),
-    ],
-)
-def test_the_command_says_what_is_wrong(given, message):
-    run = CliRunner().invoke(app, ["compare", *given])
-    assert run.exit_code == 2
-    assert message in " ".join(run.stderr.split())
 
 
 def test_the_code_of_the_page_runs(capsys):

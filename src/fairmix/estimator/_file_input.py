@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from fairmix.columns import categorical_positions
-from fairmix.estimator._frame_sources import FileSource, Source, frames_of
+from fairmix.estimator._frame_sources import FileSource, Source, frames_of, in_blocks
 from fairmix.estimator._frames import FrameData, Reader, Roles, learn_frames, write_labels
 from fairmix.estimator._input import Input, warn_of_small_groups
-from fairmix.tables import BLOCK_ROWS, FileBlocks, PathLike, column_names, find_files
+from fairmix.tables import BLOCK_ROWS, FileBlocks, PathLike, find_files
 
 if TYPE_CHECKING:
     from fairmix.tables.dask import DaskFrames
@@ -47,6 +47,29 @@ class FileInput(Input):
             warn_of_small_groups(data.groups)
         return data
 
+    def fit_predict(self, X: Any, y: Any = None, **settings: Any) -> Any:
+        """Fit, then the cluster of each row; X is a table.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            As in ``fit``.
+        y : ignored
+            For scikit-learn's conventions.
+        **settings
+            ``sensitive_features`` and ``sample_weight``, as in ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        if in_blocks(X):
+            raise ValueError(
+                "fit_predict gives the labels in memory, but X is not in memory. Call fit, then "
+                "predict (for files with output, a Parquet file to write)."
+            )
+        return super().fit_predict(X, y, **settings)  # type: ignore[misc]
+
     def _predict_files(self, X: Any, sensitive_features: Any, output: PathLike | None) -> Path:
         """Write the labels of files to a file."""
         check_is_fitted(self)
@@ -60,7 +83,7 @@ class FileInput(Input):
         files = find_files(source.paths)
         if Path(output).exists() and any(Path(output).samefile(file) for file in files):
             raise ValueError(f"output={str(output)!r} is one of the files of X. Give another path.")
-        names = column_names(files[0])
+        names = source.names
         sensitive: tuple[str, ...] = ()
         if self._model.aware:
             self._check_groups_given(sensitive_features)

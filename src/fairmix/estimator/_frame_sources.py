@@ -47,17 +47,25 @@ class Source(Protocol):
 class FileSource:
     """Files, read by this process, or by a cluster when there is a client.
 
-    ``fit`` takes one in place of X; every worker must see the same files under these paths.
+    ``fit`` and ``predict`` take one in place of X; every worker must see the same files under
+    these paths. ``columns`` are those to read, in this order; None for all.
     """
 
     paths: Paths
     client: Any = None
+    columns: tuple[str, ...] | None = None
     named = True
 
     @property
     def names(self) -> list[str]:
-        """Columns of the first file."""
-        return column_names(find_files(self.paths)[0])
+        """Columns of the first file, or those chosen."""
+        known = column_names(find_files(self.paths)[0])
+        if self.columns is None:
+            return known
+        unknown = [name for name in self.columns if name not in known]
+        if unknown:
+            raise ValueError(f"X has no column {unknown[0]!r}. It has {known}.")
+        return list(self.columns)
 
     def open(
         self, used: list[str], text: Sequence[str], block_rows: int, n_jobs: int, verbose: bool

@@ -10,14 +10,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from fairmix.progress import Tick, progress
+from fairmix.tables.text import COMPRESSION, TextFile, all_numbers
 
 PathLike = str | os.PathLike[str]
 Paths = PathLike | Sequence[PathLike]
@@ -25,12 +24,15 @@ Paths = PathLike | Sequence[PathLike]
 Range = tuple[int, int]
 
 PARQUET = (".parquet", ".pq")
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-COMPRESSION = ".gz"
-KINDS = "Give files that end in .parquet, .pq, .csv, .tsv, .csv.gz or .tsv.gz, all of one kind."
-# Bytes that are decoded at once, of a Parquet file about and of a CSV file exactly.
+TEXT = (".csv", ".tsv")
+# Of these a folder may hold some that are no data, so they are read only when they are named.
+NAMED_TEXT = (".data", ".txt")
+KINDS = (
+    "Give files that end in .parquet, .pq, .csv, .tsv, .data or .txt, all of one kind; text also "
+    "with .gz, .bz2 or .zst behind it."
+)
+# Bytes of a Parquet file that are decoded at once, about.
 READ_BYTES = 2**23
-CSV_BYTES = 2**20
 
 
 def is_path(X: object) -> TypeGuard[Paths]:
@@ -60,23 +62,28 @@ def _matches(path: PathLike) -> list[Path]:
     given = Path(path)
     if given.is_dir():
         # Names that begin with a dot or an underscore are not data, by the convention of Parquet.
-        found = sorted(f for f in given.iterdir() if _kind(f) and f.name[0] not in "._")
+        found = sorted(
+            f
+            for f in given.iterdir()
+            if _kind(f) not in (None, *NAMED_TEXT) and f.name[0] not in "._"
+        )
     elif given.exists():
         found = [given]
     else:
         found = sorted(Path(name) for name in glob.glob(os.fspath(path), recursive=True))
     if not found:
-        raise FileNotFoundError(f"X={os.fspath(path)!r} matches no file. {KINDS}")
+        raise FileNotFoundError(f"{os.fspath(path)!r} matches no file. {KINDS}")
     return found
 
 
 def _kind(path: Path) -> str | None:
-    """``"parquet"``, or the delimiter of a text file; None for other files."""
+    """``"parquet"``, or the suffix of a text file; None for other files."""
     name = path.name.lower()
     if name.endswith(PARQUET):
         return "parquet"
-    name = name.removesuffix(COMPRESSION)
-    return next((mark for suffix, mark in DELIMITERS.items() if name.endswith(suffix)), None)
+    packed = next((mark for mark in COMPRESSION if name.endswith(mark)), "")
+    name = name.removesuffix(packed)
+    return next((mark for mark in (*TEXT, *NAMED_TEXT) if name.endswith(mark)), None)
 
 
 @contextmanager
@@ -86,9 +93,12 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except (FileNotFoundError, PermissionError):
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        why = str(error).rstrip(".")
+        if "UTF8" in why or isinstance(error, UnicodeDecodeError):
+            why = f"its text is not UTF-8 ({why}). Save it as UTF-8"
         raise ValueError(
-            f"{str(path)!r} cannot be read: {error}. Repair the file, or leave it out."
+            f"{str(path)!r} cannot be read: {why}. Repair the file, or leave it out."
         ) from error
 
 
@@ -148,7 +158,7 @@ def _runs(starts: list[int], ranges: list[Range]) -> list[list[int]]:
 class CsvSource:
     """One text file with a header: numbers as float64, all other columns as strings."""
 
-    path: Path
+    file: TextFile
     schema: pa.Schema
     n_rows: int
 
@@ -160,14 +170,21 @@ class CsvSource:
         reads as a number. The first rows alone would say too little.
         """
         names = column_names(path)
+        with _naming(path):
+            file = TextFile.open(path)
         strings = pa.schema([(name, pa.string()) for name in names])
         n_rows, numbers = 0, [name for name in names if name not in text]
-        for batch in cls(path, strings, 0)._batches(names):
-            numbers = [name for name in numbers if _all_numbers(batch.column(name))]
+        for batch in cls(file, strings, 0)._batches(names):
+            numbers = [name for name in numbers if all_numbers(batch.column(name))]
             n_rows += len(batch)
             tick(steps=len(batch))
         types = [(name, pa.float64() if name in numbers else pa.string()) for name in names]
-        return cls(path, pa.schema(types), n_rows)
+        return cls(file, pa.schema(types), n_rows)
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self.file.path
 
     @property
     def words(self) -> set[str]:
@@ -177,12 +194,12 @@ class CsvSource:
     def with_words(self, words: set[str]) -> CsvSource:
         """The same file with more columns read as text."""
         types = [(f.name, pa.string() if f.name in words else f.type) for f in self.schema]
-        return CsvSource(self.path, pa.schema(types), self.n_rows)
+        return CsvSource(self.file, pa.schema(types), self.n_rows)
 
     def _batches(self, names: list[str]) -> Generator[pa.RecordBatch]:
         types = {name: self.schema.field(name).type for name in names}
-        with _naming(self.path), _open_csv(self.path, types) as reader:
-            yield from reader
+        with _naming(self.path):
+            yield from self.file.batches(types)
 
     def pieces(self, ranges: list[Range], names: list[str]) -> Iterator[tuple[int, pa.Table]]:
         """Tables and their first rows, from the first row of the file on."""
@@ -196,35 +213,13 @@ class CsvSource:
         _check_unchanged(self.path, position, self.n_rows)
 
 
-def _open_csv(path: Path, types: dict[str, pa.DataType] | None = None) -> Any:
-    """A stream of batches; ``types`` of the columns to read, None for a guess at all of them."""
-    return pcsv.open_csv(
-        pa.input_stream(os.fspath(path), compression="detect"),
-        read_options=pcsv.ReadOptions(block_size=CSV_BYTES, use_threads=False),
-        parse_options=pcsv.ParseOptions(delimiter=_kind(path), newlines_in_values=True),
-        convert_options=pcsv.ConvertOptions(
-            column_types=types, include_columns=list(types or ()), strings_can_be_null=True
-        ),
-    )
-
-
-def _all_numbers(column: pa.Array) -> bool:
-    try:
-        # Blanks around a number are no part of it, as for the reader of CSV.
-        pc.cast(pc.ascii_trim(column, characters=" \t"), pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
 def column_names(path: Path) -> list[str]:
     """Names of the columns of a file."""
     with _naming(path):
         if _kind(path) == "parquet":
             names = list(pq.read_schema(path).names)
         else:
-            with _open_csv(path) as reader:
-                names = list(reader.schema.names)
+            names = TextFile.open(path).names
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"{str(path)!r} has more than one column {twice!r}. Rename one of them.")

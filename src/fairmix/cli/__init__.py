@@ -1,0 +1,5 @@
+"""The command line: argument parsing over the public API, and the only place that prints."""
+
+from fairmix.cli.app import app
+
+__all__ = ["app"]

@@ -1,0 +1,39 @@
+"""The application: its commands and what they have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fairmix import __version__
+from fairmix.cli.audit import audit
+from fairmix.cli.compare import compare
+from fairmix.cli.demo import demo
+from fairmix.cli.fit import fit
+from fairmix.cli.info import info
+from fairmix.cli.pareto import pareto
+from fairmix.cli.predict import predict
+from fairmix.cli.reproduce import reproduce
+
+COMMANDS = (fit, predict, audit, pareto, compare, reproduce, info, demo)
+
+# Plain help: the panels of Rich do not fit 80 columns.
+app = typer.Typer(
+    name="fairmix", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+for command in COMMANDS:
+    app.command()(command)
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Fair model-based clustering: clusters that hold every group in its overall share.
+
+    Exit codes: 0 done, 1 bound missed under --strict, 2 wrong usage, 3 bad data.
+    """
+    if version:
+        typer.echo(f"fairmix {__version__}")
+        raise typer.Exit

@@ -1,0 +1,189 @@
+"""Data of a command: files whose columns have roles, and whose rows come in parts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from fairmix.estimator._frame_sources import FileSource
+from fairmix.progress import progress
+from fairmix.roles import Role
+from fairmix.tables import FileBlocks, Frame
+from fairmix.tables.sources import CsvSource
+
+Mask = NDArray[np.bool_]
+
+HASHED_BYTES = 2**22
+# Random numbers of a row: one to hold it out, one to draw it for a sample.
+HELD, DRAWN = 0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A block of rows. ``kept`` are those without missing values, ``held`` those held out."""
+
+    table: pa.Table
+    kept: Mask
+    held: Mask
+
+    @property
+    def fit(self) -> Mask:
+        """Rows to learn from."""
+        return self.kept & ~self.held
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Files with roles.
+
+    Attributes
+    ----------
+    name : str
+        What the user calls it.
+    blocks : FileBlocks
+        Rows with the columns that are used.
+    features, categorical, sensitive, labels : tuple of str
+        Columns; categorical ones are features too, and labels are those of another clustering.
+    roles : tuple of Role
+        Of the columns that may be features.
+    needed : tuple of str
+        Columns that have gaps; rows without a value there are left out.
+    hold_out : float
+        Share of rows that a fit does not see.
+    seed : int
+        Of what is random about rows.
+    """
+
+    name: str
+    blocks: FileBlocks
+    features: tuple[str, ...]
+    categorical: tuple[str, ...]
+    sensitive: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    roles: tuple[Role, ...] = ()
+    needed: tuple[str, ...] = ()
+    hold_out: float = 0.0
+    seed: int = 0
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """Numeric features."""
+        return tuple(name for name in self.features if name not in self.categorical)
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Columns that are read."""
+        return (*self.features, *self.sensitive, *self.labels)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Columns that are no features, and why."""
+        return {r.name: f"{r.kind}, {r.reason}" for r in self.roles if not r.is_feature}
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the files."""
+        return self.blocks.n_rows
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that all rows would take, about."""
+        return 8 * self.n_rows * len(self.used)
+
+    def parts(self) -> Iterator[Part]:
+        """All rows, block by block."""
+        return self.blocks.each(self.part)
+
+    def part(self, frame: Frame) -> Part:
+        """Which rows of a block are used for what; the same in every pass."""
+        table = frame.table.select(self.used)
+        kept: Mask = np.ones(len(table), dtype=bool)
+        for name in self.needed:
+            kept &= _present(table[name])
+        held: Mask = np.zeros(len(table), dtype=bool)
+        if self.hold_out:
+            held = self._random(frame.number, len(table), HELD) < self.hold_out
+        return Part(self._typed(table), kept, kept & held)
+
+    def gather(self, rows: Callable[[Part], Mask], at_most: int | None = None) -> pa.Table:
+        """Some rows in memory, or a random sample of about so many of them."""
+        share = 1.0 if at_most is None else min(1.0, at_most / self.n_rows)
+        tables = list(self.blocks.each(partial(self._taken, rows, share)))
+        return pa.concat_tables(tables).combine_chunks()
+
+    @contextmanager
+    def source(self, folder: Path) -> Iterator[FileSource]:
+        """The rows of the fit as files: those of the user, or a copy without the other rows."""
+        columns = self.used
+        typed = self._typed(self.blocks.schema.empty_table().select(columns)).schema
+        direct = typed == pa.schema([self.blocks.schema.field(name) for name in columns])
+        text = isinstance(self.blocks.sources[0], CsvSource)
+        if direct and not (text or self.needed or self.hold_out):
+            yield FileSource([str(source.path) for source in self.blocks.sources], None, columns)
+            return
+        # A copy also spares the fit to parse text in every pass.
+        path = folder / "rows.parquet"
+        try:
+            with pq.ParquetWriter(path, typed) as writer:
+                for table in self.blocks.each(partial(self._taken, fit_rows, 1.0)):
+                    writer.write_table(table)
+            yield FileSource(str(path), None, columns)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def digest(self, *, shown: bool) -> str:
+        """SHA-256 of the bytes of all files."""
+        files = [source.path for source in self.blocks.sources]
+        found = hashlib.sha256()
+        total = sum(path.stat().st_size for path in files)
+        with progress("digest", total, shown=shown, unit="bytes") as tick:
+            for path in files:
+                with path.open("rb") as stream:
+                    while block := stream.read(HASHED_BYTES):
+                        found.update(block)
+                        tick(steps=len(block))
+        return found.hexdigest()
+
+    def _taken(self, rows: Callable[[Part], Mask], share: float, frame: Frame) -> pa.Table:
+        part = self.part(frame)
+        mask = rows(part)
+        if share < 1:
+            mask = mask & (self._random(frame.number, len(mask), DRAWN) < share)
+        return part.table.filter(pa.array(mask))
+
+    def _typed(self, table: pa.Table) -> pa.Table:
+        """Decimal numbers as floats: NumPy has no others."""
+        for j, field in enumerate(table.schema):
+            if field.name in self.numeric and pa.types.is_decimal(field.type):
+                column = table.column(j).cast(pa.float64())
+                table = table.set_column(j, pa.field(field.name, pa.float64()), column)
+        return table
+
+    def _random(self, block: int, n_rows: int, purpose: int) -> NDArray[np.float64]:
+        return np.random.default_rng([self.seed, block, purpose]).random(n_rows)
+
+
+def fit_rows(part: Part) -> Mask:
+    """Rows to learn from."""
+    return part.fit
+
+
+def held_rows(part: Part) -> Mask:
+    """Rows that were held out."""
+    return part.held
+
+
+def _present(column: pa.ChunkedArray) -> Mask:
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_finite(column), column, None)
+    return np.asarray(pc.is_valid(column), dtype=bool)

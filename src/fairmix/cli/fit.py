@@ -1,0 +1,143 @@
+"""``fairmix fit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from joblib import effective_n_jobs
+
+from fairmix.cli import options as o
+from fairmix.cli.fitting import Fit, fit_data
+from fairmix.cli.opening import Choice, open_data
+from fairmix.cli.outputs import folder_of, refuse_existing
+from fairmix.cli.screen import BOUND_MISSED, Screen, json_text
+from fairmix.cli.views import fit_text, roles_text
+
+MODEL, REPORT, METRICS = "model.fairmix", "report.html", "metrics.json"
+MEGABYTE = 2**20
+FASTER = (
+    "The rows stay in files and are read in every pass. --subsample 100000 learns the clusters "
+    "from so many rows, which is faster, and meets the bound on all."
+)
+
+
+def fit(
+    data: o.Data,
+    sensitive: o.Sensitive,
+    clusters: o.Clusters = "10",
+    max_gap: o.MaxGap = 0.01,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("results"),
+    force: o.Force = False,
+    numeric: o.Numeric = None,
+    categorical: o.Categorical = None,
+    drop: o.Drop = None,
+    missing: o.Missing = "error",
+    hold_out: Annotated[
+        float, typer.Option(metavar="SHARE", help="Rows kept for a certificate.")
+    ] = 0.0,
+    assignment: o.Assignment = None,
+    blind: o.Blind = False,
+    gap_of: o.GapOf = "labels",
+    criterion: o.Criterion = "gap",
+    solver: o.Solver = "dual",
+    covariance_type: o.CovarianceType = "tied-spherical",
+    no_standardize: o.NoStandardize = False,
+    n_init: o.Starts = 1,
+    subsample: o.Subsample = None,
+    batch_size: o.BatchSize = None,
+    no_front: Annotated[
+        bool, typer.Option("--no-front", help="Do not try other bounds for the report.")
+    ] = False,
+    labels_format: Annotated[
+        Literal["parquet", "csv"], typer.Option(show_default=False, help="Format of the labels.")
+    ] = "parquet",
+    memory: Annotated[int, typer.Option(metavar="MB", help="Larger data stay in files.")] = 512,
+    seed: o.Seed = 0,
+    jobs: o.Jobs = -1,
+    strict: o.Strict = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Cluster a table under a bound on the gap of its groups.
+
+    Writes labels, the model, report.html and metrics.json into a folder.
+    """
+    screen = Screen(quiet, json)
+    if not 0 <= hold_out < 1:
+        raise typer.BadParameter(f"--hold-out {hold_out:g}: give a share from 0 to below 1.")
+    count = o.read_clusters(clusters)
+    estimator = o.make_estimator(
+        count,
+        max_gap=max_gap,
+        gap_of=gap_of,
+        assignment=o.read_assignment(assignment, blind),
+        solver=solver,
+        criterion=criterion,
+        covariance_type=covariance_type,
+        standardize=not no_standardize,
+        n_init=n_init,
+        random_state=seed,
+        verbose=screen.bars,
+        n_jobs=jobs,
+        subsample=subsample,
+        batch_size=batch_size,
+    )
+    labels = f"labels.{labels_format}"
+    files = [labels, MODEL, REPORT, METRICS]
+    refuse_existing([out / name for name in files], force)
+    choice = Choice.of(sensitive=sensitive, numeric=numeric, categorical=categorical, drop=drop)
+    with screen.guarded(), folder_of(out) as folder:
+        rows = open_data(
+            data,
+            choice,
+            missing=missing,
+            hold_out=hold_out,
+            seed=seed,
+            n_jobs=effective_n_jobs(jobs),
+            verbose=bool(screen.bars),
+        )
+        screen.say(roles_text(rows))
+        if rows.n_bytes > memory * MEGABYTE and subsample is None and batch_size is None:
+            screen.note(FASTER)
+        found = fit_data(
+            estimator,
+            rows,
+            folder,
+            labels,
+            choose=count is None,
+            draw_front=not no_front,
+            memory=memory * MEGABYTE,
+        )
+        _write(found, folder)
+    screen.say(fit_text(found))
+    screen.say(f"Wrote {', '.join(files)} in {o.display_path(out)}")
+    screen.result(found.metrics())
+    if strict and not found.met:
+        raise typer.Exit(BOUND_MISSED)
+
+
+def _write(found: Fit, folder: Path) -> None:
+    """The model, the report and the figures."""
+    from fairmix.report import render
+
+    data = found.data
+    found.model.save(
+        folder / MODEL,
+        metadata={
+            "sensitive": list(data.sensitive),
+            "numeric": list(data.numeric),
+            "categorical": list(data.categorical),
+            "facts": found.facts(),
+        },
+    )
+    page = render(
+        found.profile,
+        model=found.model,
+        front=found.front,
+        certificate=found.certificate,
+        facts=found.facts(),
+    )
+    (folder / REPORT).write_text(page, encoding="utf-8")
+    (folder / METRICS).write_text(json_text(found.metrics()) + "\n", encoding="utf-8")

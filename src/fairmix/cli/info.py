@@ -1,0 +1,53 @@
+"""``fairmix info``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairmix import FairMixture, load
+from fairmix.cli import options as o
+from fairmix.cli.screen import Screen, wrapped
+
+SETTINGS = ("max_gap", "gap_of", "criterion", "assignment", "solver", "covariance_type")
+
+
+def info(
+    model: o.Model,
+    json: o.Json = False,
+) -> None:
+    """Tell what a model file holds."""
+    screen = Screen(as_json=json)
+    with screen.guarded():
+        found = _facts(load(model))
+    width = max(map(len, found)) + 2
+    for title, value in found.items():
+        screen.say(wrapped(_text(value), title.replace("_", " ").ljust(width)))
+    screen.result(found)
+
+
+def _facts(model: FairMixture) -> dict[str, Any]:
+    columns = model._model.columns
+    metadata = getattr(model, "metadata_", {})
+    sizes = zip(model.groups_.tolist(), model.group_sizes_.tolist(), strict=True)
+    return {
+        "clusters": int(model.n_components),
+        "weights": [round(float(weight), 4) for weight in model.weights_],
+        "numeric": [columns.names[j] for j in columns.numeric],
+        "categorical": [columns.names[j] for j in columns.categorical],
+        "sensitive": metadata.get("sensitive", []),
+        "groups": dict(sizes),
+        "gap": float(model.gap_),
+        "label_gap": float(model.label_gap_),
+        "soft_gap": float(model.soft_gap_),
+        "balance": float(model.balance_),
+        **{name: getattr(model, name) for name in SETTINGS},
+        **metadata.get("facts", {}),
+    }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {size:,}" for name, size in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

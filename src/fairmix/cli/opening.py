@@ -1,0 +1,200 @@
+"""Opening: what the user says about columns and what their values say make data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import pyarrow as pa
+import typer
+
+from fairmix import FairMixture
+from fairmix.cli.data import Data
+from fairmix.cli.screen import listed
+from fairmix.roles import FEATURES, MAX_CATEGORIES, Role, find_roles
+from fairmix.tables import FileBlocks, column_names, find_files
+
+DROP_ROWS = "drop-rows"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user says about columns, by name; the fields are options of commands."""
+
+    sensitive: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, **given: Sequence[str] | None) -> Choice:
+        """From what options hold."""
+        return cls(**{name: tuple(dict.fromkeys(names or ())) for name, names in given.items()})
+
+    def check(self, path: str, names: Sequence[str]) -> None:
+        """Refuse columns that do not exist or have two roles."""
+        seen: dict[str, str] = {}
+        for option in (field.name for field in fields(self)):
+            for name in getattr(self, option):
+                if name not in names:
+                    raise ValueError(
+                        f"--{option} {name}: {path} has no such column. It has {listed(names)}."
+                    )
+                if name in seen:
+                    raise typer.BadParameter(
+                        f"Column {name!r} is given as --{seen[name]} and as --{option}. Choose one."
+                    )
+                seen[name] = option
+
+    def kind(self, name: str) -> str | None:
+        """The role that the user gives a column."""
+        return next((option for option in FEATURES if name in getattr(self, option)), None)
+
+    @property
+    def text(self) -> tuple[str, ...]:
+        """Columns that a text file holds as text, whatever they look like."""
+        return (*self.sensitive, *self.labels, *self.categorical)
+
+
+def open_data(path: str, choice: Choice, *, missing: str, **how: Any) -> Data:
+    """Files to fit, with the roles that their columns seem to have.
+
+    Parameters
+    ----------
+    path : str
+        A file, a folder or a pattern.
+    choice : Choice
+        What the user says.
+    missing : {"error", "drop-rows"}
+        What to do with rows that lack a value.
+    **how
+        ``n_jobs`` and ``verbose`` of reading, ``hold_out`` and ``seed`` of `Data`.
+    """
+    blocks, roles = _scan(path, choice, how)
+    for name in choice.sensitive:
+        _check_groups(roles[name])
+    chosen = [_chosen(r, choice) for r in roles.values() if r.name not in choice.sensitive]
+    used = [role for role in chosen if role.is_feature]
+    if not used:
+        raise ValueError(f"{path} has no column left to cluster by; it has {listed(list(roles))}.")
+    needed = _gaps(path, [*used, *(roles[name] for name in choice.sensitive)], missing, blocks)
+    return _data(path, blocks, choice, chosen, needed, how)
+
+
+def open_for_audit(
+    path: str, choice: Choice, *, missing: str, all_columns: bool, **how: Any
+) -> Data:
+    """Files with labels; other columns describe the clusters, whatever is missing in them."""
+    named = (*choice.sensitive, *choice.labels)
+    blocks, roles = _scan(path, choice, how, None if all_columns else named)
+    for name in named:
+        if roles[name].n_values is None or roles[name].kind == "empty":
+            _check_groups(roles[name])
+    needed = _gaps(path, [roles[name] for name in named], missing, blocks)
+    others = [role for name, role in roles.items() if name not in named]
+    return _data(path, blocks, choice, others, needed, how)
+
+
+def open_for_model(
+    path: str, model: FairMixture, sensitive: Sequence[str], *, missing: str, **how: Any
+) -> Data:
+    """Files with the columns that a fitted model was fitted on."""
+    columns = model._model.columns
+    known = column_names(find_files(path)[0])
+    lacking = [name for name in (*columns.names, *sensitive) if name not in known]
+    if lacking:
+        raise ValueError(f"{path} lacks columns of the model: {listed(lacking)}. Add them.")
+    categorical = tuple(columns.names[j] for j in columns.categorical)
+    numeric = tuple(columns.names[j] for j in columns.numeric)
+    choice = Choice(sensitive=tuple(sensitive), numeric=numeric, categorical=categorical)
+    blocks, roles = _scan(path, choice, how, (*columns.names, *sensitive))
+    for name in (*columns.names, *sensitive):
+        if roles[name].kind == "empty":
+            raise ValueError(f"Column {name!r}: {roles[name].reason}.")
+    chosen = [_chosen(roles[name], choice) for name in columns.names]
+    needed = _gaps(path, list(roles.values()), missing, blocks)
+    return _data(path, blocks, choice, chosen, needed, how)
+
+
+def _scan(
+    path: str, choice: Choice, how: dict[str, Any], names: Sequence[str] | None = None
+) -> tuple[FileBlocks, dict[str, Role]]:
+    """The files, and the roles of their columns or of some."""
+    reading = {name: how[name] for name in ("n_jobs", "verbose")}
+    blocks = FileBlocks(path, text=choice.text, **reading)
+    known = blocks.schema.names
+    choice.check(path, known)
+    wanted = [n for n in known if n not in choice.drop and (names is None or n in names)]
+    return blocks, {role.name: role for role in find_roles(blocks, wanted)}
+
+
+def _data(
+    path: str,
+    blocks: FileBlocks,
+    choice: Choice,
+    roles: Sequence[Role],
+    needed: tuple[str, ...],
+    how: dict[str, Any],
+) -> Data:
+    used = [role for role in roles if role.is_feature]
+    categorical = tuple(role.name for role in used if role.kind == "categorical")
+    if any(blocks.schema.field(name).type == pa.float64() for name in categorical):
+        # Codes such as 0 and 1 in a text file are names of categories, not 0.0 and 1.0.
+        reading = {name: how[name] for name in ("n_jobs", "verbose")}
+        blocks = FileBlocks(path, text=(*choice.text, *categorical), **reading)
+    return Data(
+        name=path,
+        blocks=blocks,
+        features=tuple(role.name for role in used),
+        categorical=categorical,
+        sensitive=choice.sensitive,
+        labels=choice.labels,
+        roles=tuple(roles),
+        needed=needed,
+        **{name: how[name] for name in ("hold_out", "seed") if name in how},
+    )
+
+
+def _chosen(role: Role, choice: Choice) -> Role:
+    """The role that the user or the values give a column."""
+    kind = choice.kind(role.name)
+    if role.kind == "empty":
+        raise ValueError(f"Column {role.name!r}: {role.reason}. Leave it out: --drop {role.name}")
+    if kind == "numeric" and not role.numbers:
+        raise ValueError(f"Column {role.name!r} cannot be read as numbers: {role.reason}.")
+    if kind is not None:
+        return replace(role, kind=kind, reason="as you say")
+    if role.kind == "mixed":
+        raise ValueError(
+            f"Column {role.name!r} holds {role.reason}. Correct the file, or say what it is: "
+            f"--categorical {role.name}, or leave it out: --drop {role.name}"
+        )
+    return role
+
+
+def _check_groups(role: Role) -> None:
+    if role.kind == "empty":
+        raise ValueError(f"Column {role.name!r}: {role.reason}.")
+    if role.kind == "constant":
+        raise ValueError(
+            f"--sensitive {role.name}: it is {role.reason}. Fairness compares two groups or more."
+        )
+    if role.n_values is None:
+        raise ValueError(
+            f"Column {role.name!r} has more than {MAX_CATEGORIES} different values, too many for "
+            "groups or clusters. Put them into a few classes first."
+        )
+
+
+def _gaps(path: str, roles: Sequence[Role], missing: str, blocks: FileBlocks) -> tuple[str, ...]:
+    """Columns that lack values, if rows without them are to be left out."""
+    gaps = {role.name: role.missing for role in roles if role.missing}
+    if gaps and missing != DROP_ROWS:
+        counted = listed([f"{name} ({count:,})" for name, count in gaps.items()])
+        raise ValueError(
+            f"{path} has missing or infinite values among its {blocks.n_rows:,} rows: {counted}. "
+            "Leave these rows out with --missing drop-rows."
+        )
+    return tuple(gaps)

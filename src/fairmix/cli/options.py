@@ -1,0 +1,114 @@
+"""Options that several commands share, and what they mean to an estimator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from fairmix import FairMixture
+
+AUTO = "auto"
+
+# Ranges are checked by the estimator: in the help they would take lines.
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="CSV, TSV or Parquet: a file, folder or pattern.")
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file that fit wrote.")]
+Sensitive = Annotated[
+    list[str],
+    typer.Option("--sensitive", "-s", metavar="NAME", help="Column of groups; repeatable."),
+]
+Clusters = Annotated[
+    str, typer.Option("--clusters", "-k", metavar="N|auto", help="Number of clusters.")
+]
+MaxGap = Annotated[float, typer.Option(metavar="GAP", help="Largest gap allowed.")]
+Numeric = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Read it as numbers; repeatable.")
+]
+Categorical = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Read it as categories; repeatable.")
+]
+Drop = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Leave it out; repeatable.")]
+Missing = Annotated[
+    Literal["error", "drop-rows"],
+    typer.Option(show_default=False, help="What to do with missing values."),
+]
+Assignment = Annotated[
+    Literal["blind", "aware"] | None,
+    typer.Option(help="Aware: labels depend on the group too."),
+]
+Blind = Annotated[bool, typer.Option("--blind", help="The same as --assignment blind.")]
+Solver = Annotated[
+    Literal["dual", "em", "gd"], typer.Option(show_default=False, help="em and gd: the paper's.")
+]
+GapOf = Annotated[
+    Literal["labels", "probabilities"],
+    typer.Option(metavar="WHAT", help="Or probabilities."),
+]
+Criterion = Annotated[
+    Literal["gap", "additive_gap", "worst_pair_gap"],
+    typer.Option(metavar="NAME", show_default=False, help="gap, additive_gap or worst_pair_gap."),
+]
+CovarianceType = Annotated[
+    Literal["tied-spherical", "spherical", "tied-diag", "diag", "tied", "full"],
+    typer.Option("--covariance-type", metavar="NAME", help="Or diag, full, ..."),
+]
+NoStandardize = Annotated[
+    bool, typer.Option("--no-standardize", help="Leave numeric columns as they are.")
+]
+Starts = Annotated[int, typer.Option("--n-init", metavar="N", help="Starts of the fit.")]
+Subsample = Annotated[
+    float | None, typer.Option(metavar="ROWS", help="Learn from so many rows, or a share.")
+]
+BatchSize = Annotated[
+    float | None, typer.Option(metavar="ROWS", help="Mini-batches of so many, or a share.")
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of all that is random.")]
+Jobs = Annotated[
+    int, typer.Option(metavar="N", show_default=False, help="Threads; one per core if left out.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over existing files.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if the bound is missed.")]
+
+
+def read_clusters(given: str) -> int | None:
+    """A number of clusters; None for ``auto``."""
+    if given == AUTO:
+        return None
+    if not given.isdecimal() or int(given) < 1:
+        raise typer.BadParameter(f"--clusters {given}: give a number of at least 1, or auto.")
+    return int(given)
+
+
+def read_assignment(assignment: str | None, blind: bool) -> str:
+    """The assignment, of which ``--blind`` is another name."""
+    if blind and assignment == "aware":
+        raise typer.BadParameter("--blind and --assignment aware exclude each other. Choose one.")
+    return assignment or "blind"
+
+
+def read_rows(given: float | None) -> float | None:
+    """A number of rows, or a share of all below 1."""
+    return int(given) if given is not None and given >= 1 and given == int(given) else given
+
+
+def make_estimator(n_components: int | None, **settings: Any) -> FairMixture:
+    """The estimator, its settings checked before any data are read."""
+    for name in ("subsample", "batch_size"):
+        settings[name] = read_rows(settings.get(name))
+    model = FairMixture(n_components or FairMixture().n_components, **settings)
+    try:
+        model._validate_params()
+        model._check_settings()
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return model
+
+
+def display_path(path: Path) -> str:
+    """A folder or a file as the user wrote it."""
+    return f"{path}/" if path.is_dir() else str(path)

@@ -1,0 +1,119 @@
+"""``fairmix pareto``."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from joblib import effective_n_jobs
+
+from fairmix import pareto_front
+from fairmix.cli import options as o
+from fairmix.cli.data import fit_rows
+from fairmix.cli.fitting import FRONT_GAPS, sampled
+from fairmix.cli.opening import Choice, open_data
+from fairmix.cli.outputs import folder_of, refuse_existing
+from fairmix.cli.screen import Screen, json_text
+from fairmix.cli.views import front_text, roles_text
+from fairmix.path_table import ParetoFront
+
+TABLE, PICTURE = "front.json", "front.png"
+DPI = 150
+
+
+def pareto(
+    data: o.Data,
+    sensitive: o.Sensitive,
+    clusters: Annotated[
+        int, typer.Option("--clusters", "-k", min=1, metavar="N", help="Number of clusters.")
+    ] = 10,
+    max_gap: Annotated[
+        list[float] | None,
+        typer.Option("--max-gap", metavar="GAP", help="A bound to try; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the table and a picture.")
+    ] = None,
+    rows: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Random rows to fit, if there are more.")
+    ] = 50_000,
+    numeric: o.Numeric = None,
+    categorical: o.Categorical = None,
+    drop: o.Drop = None,
+    missing: o.Missing = "error",
+    assignment: o.Assignment = None,
+    blind: o.Blind = False,
+    gap_of: o.GapOf = "labels",
+    criterion: o.Criterion = "gap",
+    solver: o.Solver = "dual",
+    covariance_type: o.CovarianceType = "tied-spherical",
+    no_standardize: o.NoStandardize = False,
+    n_init: o.Starts = 1,
+    seed: o.Seed = 0,
+    jobs: o.Jobs = -1,
+    force: o.Force = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Fit under several bounds, to see what they cost."""
+    screen = Screen(quiet, json)
+    if out is not None:
+        refuse_existing([out / TABLE, out / PICTURE], force)
+        if find_spec("matplotlib") is None:
+            raise typer.BadParameter("--out draws a picture: pip install 'fairmix[plot]' first.")
+    estimator = o.make_estimator(
+        clusters,
+        gap_of=gap_of,
+        assignment=o.read_assignment(assignment, blind),
+        solver=solver,
+        criterion=criterion,
+        covariance_type=covariance_type,
+        standardize=not no_standardize,
+        n_init=n_init,
+        random_state=seed,
+        n_jobs=jobs,
+    )
+    choice = Choice.of(sensitive=sensitive, numeric=numeric, categorical=categorical, drop=drop)
+    with screen.guarded():
+        opened = open_data(
+            data,
+            choice,
+            missing=missing,
+            seed=seed,
+            n_jobs=effective_n_jobs(jobs),
+            verbose=bool(screen.bars),
+        )
+        screen.say(roles_text(opened))
+        X, groups = sampled(opened, fit_rows, rows)
+        if len(X) < opened.n_rows:
+            screen.note(f"{len(X):,} of {opened.n_rows:,} rows are fitted.")
+        front = pareto_front(
+            estimator.set_params(categorical_features=list(opened.categorical) or None),
+            X,
+            sensitive_features=groups,
+            max_gaps=max_gap or FRONT_GAPS,
+            verbose=screen.bars,
+        )
+        if out is not None:
+            _write(front, out)
+    screen.say(front_text(front))
+    if out is not None:
+        screen.say(f"\nWrote {TABLE}, {PICTURE} in {o.display_path(out)}")
+    screen.result(front.to_dict())
+
+
+def _write(front: ParetoFront, out: Path) -> None:
+    """The table and the picture."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    with folder_of(out) as folder:
+        (folder / TABLE).write_text(json_text(front.to_dict()) + "\n", encoding="utf-8")
+        _, ax = plt.subplots()
+        front.plot(ax)
+        plt.savefig(folder / PICTURE, dpi=DPI, bbox_inches="tight")
+        plt.close()

@@ -1,0 +1,78 @@
+"""``fairmix predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pyarrow as pa
+import typer
+from joblib import effective_n_jobs
+
+from fairmix import FairMixture, load
+from fairmix.cli import options as o
+from fairmix.cli.data import Data
+from fairmix.cli.fitting import predict_block
+from fairmix.cli.opening import open_for_model
+from fairmix.cli.outputs import LabelFile, check_label_suffix, file_of, refuse_existing
+from fairmix.cli.screen import Screen, aligned
+
+
+def predict(
+    model: o.Model,
+    data: o.Data,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File to write, .parquet or .csv.")
+    ] = Path("labels.parquet"),
+    sensitive: Annotated[
+        list[str] | None,
+        typer.Option("--sensitive", "-s", metavar="NAME", help="Groups, for an aware model."),
+    ] = None,
+    missing: o.Missing = "error",
+    force: o.Force = False,
+    jobs: o.Jobs = -1,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Assign new rows to the clusters of a fitted model.
+
+    Writes one label per row, in the order of the rows.
+    """
+    screen = Screen(quiet, json)
+    check_label_suffix(out)
+    refuse_existing([out], force)
+    with screen.guarded():
+        fitted = load(model)
+        if not hasattr(fitted, "feature_names_in_"):
+            raise ValueError(f"{model} was fitted on an array, so it knows no column names.")
+        names = tuple(sensitive or fitted.metadata_.get("sensitive", ()))
+        if fitted._model.aware and not names:
+            raise typer.BadParameter("The model is aware of groups. Give their column: --sensitive")
+        rows = open_for_model(
+            data,
+            fitted,
+            names if fitted._model.aware else (),
+            missing=missing,
+            n_jobs=effective_n_jobs(jobs),
+            verbose=bool(screen.bars),
+        )
+        with file_of(out) as part:
+            sizes = _label(fitted, rows, part)
+    table = [["cluster", "rows"], *([str(k), f"{n:,}"] for k, n in enumerate(sizes.tolist()))]
+    screen.say(aligned(table))
+    screen.say(f"\nWrote {out}: {rows.n_rows:,} rows, {int(sizes.sum()):,} with a label.")
+    screen.result({"rows": rows.n_rows, "labelled": int(sizes.sum()), "sizes": sizes.tolist()})
+
+
+def _label(model: FairMixture, data: Data, path: Path) -> np.ndarray:
+    """Write the labels, and count them."""
+    features = tuple(model.feature_names_in_.tolist())
+    sizes = np.zeros(model.n_components, dtype=np.int64)
+    with LabelFile(path) as file:
+        for part in data.parts():
+            table = part.table.filter(pa.array(part.kept))
+            labels = predict_block(model, table, features, data.sensitive)
+            file.add(labels, part.kept)
+            sizes += np.bincount(labels, minlength=len(sizes))
+    return sizes

@@ -1,0 +1,71 @@
+"""``fairmix reproduce``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairmix.cli.screen import INTERRUPTED, Screen
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Entries to run; see --list.", show_default=False)
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the entries and exit.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Run all entries.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few strengths and seeds, and fewer Census rows.")
+    ] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Seeds of each fit: 5, or 1 with --quick.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for JSON and SVG; the page is beside it, with .md.")
+    ] = Path("reproduction"),
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; all cores.", show_default=False)
+    ] = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="Only write the page, from the JSON files there.")
+    ] = False,
+) -> None:
+    """Reproduce tables and figures of the paper, with its own numbers beside ours.
+
+    What a run leaves in the folder is not computed again, so it goes on where it stopped.
+    """
+    # Imported here: `fairmix --help` should not wait for scikit-learn.
+    from fairmix.reproduction import ENTRIES, Settings, choose, run, write_page
+
+    screen = Screen()
+    if listed:
+        width = max(map(len, ENTRIES))
+        screen.say("\n".join(f"{name:{width}}  {e.title}" for name, e in ENTRIES.items()))
+        return
+    if not (names or every or page):
+        raise typer.BadParameter("Name entries (see --list), or give --all.")
+    with screen.guarded():
+        if not page:
+            entries = choose([] if every else names or [])
+            counts = {} if seeds is None else {"seeds": seeds}
+            settings = Settings.quick(**counts) if quick else Settings.full(**counts)
+            cores = jobs or os.cpu_count() or 1
+            try:
+                results = run(entries, settings, out, jobs=cores, shown=bool(screen.bars))
+            except ImportError as error:
+                raise typer.BadParameter(str(error)) from error
+            except KeyboardInterrupt as error:
+                typer.echo(f"Interrupted: what is done is in {out}; run again to go on.", err=True)
+                raise typer.Exit(INTERRUPTED) from error
+            for name, result in results.items():
+                verdicts = [claim.holds for claim in result.claims]
+                screen.say(
+                    f"{name}: {verdicts.count(True)} of {len(verdicts)} claims hold here "
+                    f"({out / f'{name}.json'})"
+                )
+        write_page(out, out.with_name(f"{out.name}.md"))
+        screen.say(f"Written: {out.with_name(f'{out.name}.md')}")

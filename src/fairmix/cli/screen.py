@@ -1,0 +1,117 @@
+"""The screen: what a person reads, what a program reads, and how a command fails."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+
+WIDTH = 80
+# Names in a list of columns or groups before it says how many more there are.
+LISTED = 12
+BOUND_MISSED = 1
+BAD_DATA = 3
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Where a command writes: text for a person, or one JSON document."""
+
+    quiet: bool = False
+    as_json: bool = False
+
+    @property
+    def bars(self) -> int:
+        """Whether progress is shown, as the ``verbose`` of estimators: only to a terminal."""
+        return int(not self.quiet and Console(stderr=True).is_terminal)
+
+    def say(self, text: str = "") -> None:
+        """Text for a person, on stdout."""
+        if not (self.quiet or self.as_json):
+            typer.echo(text)
+
+    def note(self, text: str) -> None:
+        """A remark, on stderr."""
+        if not self.quiet:
+            typer.echo(wrapped(f"Note: {_one_line(text)}"), err=True)
+
+    def result(self, document: dict[str, Any]) -> None:
+        """The result for a program, on stdout."""
+        if self.as_json:
+            typer.echo(json_text(document))
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Errors of the data as one line and exit code 3; warnings as notes."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                yield
+            except (ValueError, OSError, pa.ArrowException) as error:
+                typer.echo(f"Error: {_one_line(str(error))}", err=True)
+                raise typer.Exit(BAD_DATA) from error
+            except KeyboardInterrupt as error:
+                typer.echo("Interrupted: nothing was written.", err=True)
+                raise typer.Exit(INTERRUPTED) from error
+            finally:
+                about_users = [w for w in caught if issubclass(w.category, UserWarning)]
+                for text in dict.fromkeys(str(warning.message) for warning in about_users):
+                    self.note(text)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def json_text(document: dict[str, Any]) -> str:
+    """JSON as every program reads it: without NaN and infinity."""
+    return json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def wrapped(text: str, title: str = "") -> str:
+    """Text in lines of at most 80 columns, under a title at their left."""
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=title,
+        subsequent_indent=" " * len(title),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names, not more than a person reads."""
+    shown = ", ".join(names[:LISTED])
+    return shown if len(names) <= LISTED else f"{shown} and {len(names) - LISTED} more"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> str:
+    """Rows of cells in columns: the first ``left`` to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        pairs = enumerate(zip(row, widths, strict=True))
+        cells = [cell.ljust(w) if j < left else cell.rjust(w) for j, (cell, w) in pairs]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
