@@ -1,6 +1,6 @@
 """Fits of files of growing size: seconds per pass and peak memory, each in a process of its own.
 
-``FAIRMIX_FILE_ROWS`` names other sizes than 100 thousand, 1 million and 10 million census-like rows.
+``FAIRMIX_FILE_ROWS`` names other sizes than 100 thousand, 1 million and 10 million rows.
 """
 
 from __future__ import annotations

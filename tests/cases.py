@@ -246,10 +246,12 @@ def block_totals(
     alpha: float = 1.0,
     pull: FloatArray | None = None,
     temperature: float = 1.0,
+    masses: bool = True,
 ) -> Totals:
     """The kernel's two halves on one block."""
-    ahead = forward(block, logits, offsets=offsets, temperature=temperature)
-    return ahead.totals(backward(block, ahead.psi, logits.W.shape[1], alpha, pull, temperature))
+    ahead = forward(block, logits, offsets=offsets, temperature=temperature, masses=masses)
+    how = (alpha, pull, temperature, ahead.linear)
+    return ahead.totals(backward(block, ahead.psi, logits.W.shape[1], *how))
 
 
 def numbers(totals: Totals) -> dict[str, FloatArray]:

@@ -77,7 +77,9 @@ def by_blocks(rows, encode, logits, *, groups, n_groups, weight, propensity, **p
             weight[part],
             None if propensity is None else propensity(some),
         )
-        totals.append(block_totals(block, logits, **pass_settings))
+        # Nobody asks a pass with pull for masses, so it has none.
+        how = {"masses": pass_settings.get("pull") is None, **pass_settings}
+        totals.append(block_totals(block, logits, **how))
     return add_up(totals)
 
 

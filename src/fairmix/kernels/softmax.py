@@ -24,13 +24,20 @@ from fairmix.totals import Block, FloatArray, IntArray, Logits, Totals
 NEGLIGIBLE = -80.0
 # Up to this many groups, curvature is summed per pair of contrasts; above, per group.
 FEW_GROUPS = 3
+# Up to this many dense features their sums come with the masses from one product. That depends on
+# nothing else, so that the same rows always give the same bits.
+FEW_FEATURES = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forward:
-    """Responsibilities psi (K, n) of a block and the sums that need only them."""
+    """Responsibilities psi (K, n) of a block and the sums that need only them.
+
+    ``linear`` (K, D + 1): sums of psi times the dense features and one, where they came for free.
+    """
 
     psi: FloatArray
+    linear: FloatArray | None
     weight: float
     log_likelihood: float
     normaliser: float
@@ -96,6 +103,7 @@ def forward(
     hard: bool = False,
     contrasts: FloatArray | None = None,
     rough: bool = False,
+    masses: bool = True,
 ) -> Forward:
     """Responsibilities of a block, its masses, log-likelihood and normaliser.
 
@@ -103,7 +111,7 @@ def forward(
     second sweep and ``likelihood=False`` leaves it out (NaN). ``hard`` asks for the masses of the
     hard labels, ``contrasts`` (R, M) for the curvature of the dual along them. ``rough`` rounds
     the responsibilities, not the logits and labels, to single precision, whose ``exp`` is several
-    times as fast.
+    times as fast. ``masses=False`` leaves the masses out (NaN).
     """
     plain = offsets is None and temperature == 1.0
     log_likelihood = np.nan
@@ -117,9 +125,13 @@ def forward(
     total = psi.sum(axis=0)
     psi *= 1 / total
     normaliser = temperature * _weighted_sum(top + np.log(total), block.weight)
-    mass, model_mass = _masses(block, psi)
+    mass = model_mass = np.full((block.n_groups, len(psi)), np.nan)
+    linear = None
+    if masses:
+        linear, mass, model_mass = _masses(block, psi)
     return Forward(
         psi=psi,
+        linear=linear,
         weight=float(block.n_rows if block.weight is None else block.weight.sum()),
         log_likelihood=normaliser if plain else log_likelihood,
         normaliser=normaliser,
@@ -158,11 +170,15 @@ def _by_group(block: Block, q: FloatArray) -> FloatArray:
     return (weighted @ indicator).T.astype(np.float64)
 
 
-def _masses(block: Block, psi: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _masses(block: Block, psi: FloatArray) -> tuple[FloatArray | None, FloatArray, FloatArray]:
+    """Sums of psi over what is linear in a row: features and one, real groups, rho."""
     n_dense = 0 if block.features.dense is None else block.features.dense.shape[1]
+    first = 0 if n_dense <= FEW_FEATURES else n_dense + 1
     weighted = psi if block.weight is None else psi * block.weight
-    both = (weighted @ block.design[:, n_dense + 1 :]).T.astype(np.float64)
-    return both[: block.n_groups], both[-block.n_groups :]
+    sums = (weighted @ block.design[:, first:]).astype(np.float64)
+    linear = None if first else sums[:, : n_dense + 1]
+    both = sums[:, n_dense + 1 - first :].T
+    return linear, both[: block.n_groups], both[-block.n_groups :]
 
 
 def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArray:
@@ -201,30 +217,41 @@ def backward(
     alpha: float = 1.0,
     pull: FloatArray | None = None,
     temperature: float = 1.0,
+    linear: FloatArray | None = None,
 ) -> Logits:
-    """Sums over a block of q and of q T(x)."""
-    q = psi
-    if pull is not None:
-        q = pull.T.astype(block.dtype)[:, block.groups]
-        q -= np.einsum("kn,kn->n", psi, q)
-        q /= block.dtype.type(temperature)
-        q += block.dtype.type(alpha)
-        q *= psi
-    elif alpha != 1.0:
-        q = psi * psi.dtype.type(alpha)
-    if block.weight is not None:
-        q = q * block.weight
+    """Sums over a block of q and of q T(x). ``linear`` is that of `Forward`."""
     dense, codes = block.features
     n_dense = 0 if dense is None else dense.shape[1]
+    known = linear if pull is None else None
+    q = psi if pull is None else _pulled(block, psi, alpha, pull, temperature)
+    if block.weight is not None and (known is None or codes is not None):
+        q = q * block.weight
+    if known is None:
+        known = (q @ block.design[:, : n_dense + 1]).astype(np.float64)
     sums = np.zeros((len(q), n_features))
-    linear = (q @ block.design[:, : n_dense + 1]).astype(np.float64)
-    sums[:, :n_dense] = linear[:, :n_dense]
+    sums[:, :n_dense] = known[:, :n_dense]
     if codes is not None:
         width = n_features - n_dense
         for column in codes.T:
             for k, row in enumerate(q):
                 sums[k, n_dense:] += np.bincount(column, weights=row, minlength=width)
-    return Logits(linear[:, n_dense], sums)
+    out = Logits(known[:, n_dense], sums)
+    return out if pull is not None or alpha == 1.0 else out * alpha
+
+
+def _pulled(
+    block: Block, psi: FloatArray, alpha: float, pull: FloatArray, temperature: float
+) -> FloatArray:
+    """q, (K, n)."""
+    n_dense = 0 if block.features.dense is None else block.features.dense.shape[1]
+    indicator = block.design[:, n_dense + 1 : n_dense + 1 + block.n_groups]
+    slopes = (pull / temperature).astype(psi.dtype)
+    # alpha + V[g, k] / tau by one product with the columns of ones and of group indicators.
+    weights = np.column_stack([np.full(slopes.shape[1], alpha, dtype=psi.dtype), slopes.T])
+    q: FloatArray = weights @ block.design[:, n_dense : n_dense + 1 + block.n_groups].T
+    q -= np.einsum("gn,ng->n", slopes @ psi, indicator)
+    q *= psi
+    return q
 
 
 def hard_labels(block: Block, logits: Logits, offsets: FloatArray | None = None) -> IntArray:

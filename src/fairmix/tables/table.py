@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,7 @@ class Sweep:
             hard=self.hard,
             contrasts=self.contrasts,
             rough=self.rough,
+            masses=self.pull is None,
         )
 
     def back(self, block: Block, ahead: Forward) -> Totals:
@@ -91,11 +92,18 @@ class Sweep:
         b, W = self.logits.b, self.logits.W
         sums = Logits(np.zeros_like(b), np.zeros_like(W))
         if self.alpha or self.pull is not None:
-            sums = backward(block, ahead.psi, W.shape[1], self.alpha, self.pull, self.temperature)
+            how = (self.alpha, self.pull, self.temperature, ahead.linear)
+            sums = backward(block, ahead.psi, W.shape[1], *how)
+        if self.pull is not None:
+            # Kept from a pass without pull or not, the answer is the same.
+            nothing = np.full_like(ahead.mass, np.nan)
+            ahead = replace(ahead, mass=nothing, model_mass=nothing)
         return ahead.totals(sums)
 
     def same_responsibilities(self, other: Sweep) -> bool:
         """Whether ``ahead`` gives the same. Arrays are the same when they are one object."""
+        if self.pull is None and other.pull is not None:
+            return False  # which has no masses
         names = ("logits", "offsets", "temperature", "likelihood", "hard", "contrasts", "rough")
         pairs = [(getattr(self, name), getattr(other, name)) for name in names]
         return all(a is b or (isinstance(a, float | bool) and a == b) for a, b in pairs)

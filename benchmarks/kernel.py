@@ -1,0 +1,87 @@
+"""The softmax pass against its floor: the matrix products and the ``exp`` that it must do."""
+
+from __future__ import annotations
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.harness import Ratio, medians
+from fairmix.kernels import forward
+from fairmix.tables.table import Sweep
+from fairmix.totals import Block, Features, Logits
+
+ROWS = 8192
+# Blocks that are worked on in turn, so that rows come from memory as in a fit.
+N_BLOCKS = 64
+# (columns, clusters, bound)
+SIZES = ((25, 20, 1.3), (5, 10, 1.6), (100, 50, 1.6))
+OFFSETS_BOUND = 1.3
+CODES_BOUND = 1.5
+COLUMNS, LEVELS = 20, 8
+
+
+def run(repeats: int) -> list[Ratio]:
+    """Gaussian passes of three sizes, with and without a tilt, and a categorical pass."""
+    with threadpool_limits(1):
+        out = [ratio for size in SIZES for ratio in _gaussian(*size, repeats)]
+        return [*out, _categorical(repeats)]
+
+
+def _gaussian(d: int, K: int, bound: float, repeats: int) -> list[Ratio]:
+    rng = np.random.default_rng(0)
+    blocks, plain = [], []
+    for number in range(N_BLOCKS):
+        x = rng.normal(size=(ROWS, d)).astype(np.float32)
+        # The last feature of a tied-spherical Gaussian is the square of the row.
+        T = np.hstack([x, (x**2).sum(axis=1, keepdims=True)])
+        groups = rng.integers(2, size=ROWS)
+        blocks.append(Block(Features(T, None), groups, 2, T.dtype, number=number))
+        plain.append(x)
+    W = rng.normal(size=(K, d + 1)) / np.sqrt(d)
+    logits = Logits(rng.normal(size=K), W)
+    offsets, pull = rng.normal(size=(2, 2, K))
+    weights = W[:, :d].astype(np.float32)
+    work = {
+        "floor": lambda: [_floor(x, weights) for x in plain],
+        "pass": lambda: [_pass(block, logits) for block in blocks],
+        "tilted": lambda: [_pass(block, logits, offsets, pull) for block in blocks],
+    }
+    seconds = medians(work, 5 * repeats)
+    name = f"d={d}, K={K}"
+    return [
+        Ratio(f"pass {name}", seconds["pass"], "floor", seconds["floor"], bound),
+        Ratio(f"tilted pass {name}", seconds["tilted"], "pass", seconds["pass"], OFFSETS_BOUND),
+    ]
+
+
+def _floor(x, weights) -> None:
+    psi = weights @ x.T
+    np.exp(psi, out=psi)
+    psi @ x
+
+
+def _pass(block, logits, offsets=None, pull=None) -> None:
+    Sweep(logits, offsets=offsets, pull=pull, likelihood=offsets is None)(block)
+
+
+def _categorical(repeats: int) -> Ratio:
+    rng = np.random.default_rng(0)
+    K = 10
+    table = rng.normal(size=(K, COLUMNS * LEVELS))
+    starts = LEVELS * np.arange(COLUMNS)
+    codes = [rng.integers(LEVELS, size=(ROWS, COLUMNS)) + starts for _ in range(N_BLOCKS // 4)]
+    groups = np.zeros(ROWS, dtype=np.intp)
+    blocks = [Block(Features(None, c), groups, 1, np.dtype(np.float64)) for c in codes]
+    logits = Logits(np.zeros(K), table)
+    work = {
+        "gather": lambda: [_gather(c, table) for c in codes],
+        "pass": lambda: [forward(block, logits) for block in blocks],
+    }
+    seconds = medians(work, 5 * repeats)
+    return Ratio("categorical pass", seconds["pass"], "gather", seconds["gather"], CODES_BOUND)
+
+
+def _gather(codes, table) -> None:
+    out = np.zeros((len(table), len(codes)))
+    for column in codes.T:
+        out += table[:, column]
