@@ -125,10 +125,11 @@ def forward(
     total = psi.sum(axis=0)
     psi *= 1 / total
     normaliser = temperature * _weighted_sum(top + np.log(total), block.weight)
-    mass = model_mass = np.full((block.n_groups, len(psi)), np.nan)
-    linear = None
     if masses:
         linear, mass, model_mass = _masses(block, psi)
+    else:
+        linear, mass = None, np.full((block.n_groups, len(psi)), np.nan)
+        model_mass = mass
     return Forward(
         psi=psi,
         linear=linear,
@@ -244,12 +245,13 @@ def _pulled(
 ) -> FloatArray:
     """q, (K, n)."""
     n_dense = 0 if block.features.dense is None else block.features.dense.shape[1]
-    indicator = block.design[:, n_dense + 1 : n_dense + 1 + block.n_groups]
-    slopes = (pull / temperature).astype(psi.dtype)
     # alpha + V[g, k] / tau by one product with the columns of ones and of group indicators.
-    weights = np.column_stack([np.full(slopes.shape[1], alpha, dtype=psi.dtype), slopes.T])
+    weights = np.vstack([np.full(pull.shape[1], alpha), pull / temperature]).T.astype(psi.dtype)
     q: FloatArray = weights @ block.design[:, n_dense : n_dense + 1 + block.n_groups].T
-    q -= np.einsum("gn,ng->n", slopes @ psi, indicator)
+    # psi adds up to one, so alpha drops out of the difference to the mean.
+    mean = np.einsum("kn,kn->n", psi, q)
+    mean -= alpha
+    q -= mean
     q *= psi
     return q
 

@@ -90,8 +90,9 @@ class Sweep:
     def back(self, block: Block, ahead: Forward) -> Totals:
         """Totals of the block, given its responsibilities."""
         b, W = self.logits.b, self.logits.W
-        sums = Logits(np.zeros_like(b), np.zeros_like(W))
-        if self.alpha or self.pull is not None:
+        if not self.alpha and self.pull is None:
+            sums = Logits(np.zeros_like(b), np.zeros_like(W))
+        else:
             how = (self.alpha, self.pull, self.temperature, ahead.linear)
             sums = backward(block, ahead.psi, W.shape[1], *how)
         if self.pull is not None:
