@@ -1,0 +1,8 @@
+"""Every table and figure of the paper, beside the paper's own numbers."""
+
+from fairmix.reproduction.page import write_page
+from fairmix.reproduction.registry import ENTRIES
+from fairmix.reproduction.running import choose, run
+from fairmix.reproduction.settings import Settings
+
+__all__ = ["ENTRIES", "Settings", "choose", "run", "write_page"]

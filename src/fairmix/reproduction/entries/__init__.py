@@ -1,0 +1,1 @@
+"""The entries: one file per table or figure of the paper."""

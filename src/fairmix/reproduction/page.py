@@ -1,0 +1,142 @@
+"""The page: Markdown from the JSON files of the entries, without computing anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairmix.reproduction.methods import METHODS
+from fairmix.reproduction.registry import ENTRIES
+from fairmix.reproduction.store import replace_text
+
+HEAD = """\
+# The paper, reproduced
+
+Made by `fairmix reproduce`; do not edit. Every table and figure of "Fair Model-Based Clustering"
+(AAAI 2026), with the paper's printed numbers beside ours. Where the paper prints none, its claim is
+stated and checked against the numbers of this run. [Notes on the paper](paper-notes.md) say where
+it is ambiguous and what we do.
+
+*Delta* is the gap of hard labels: the largest difference between two groups' shares of a cluster;
+*soft Delta* is that of the responsibilities. *Balance* is the smallest ratio of two groups within a
+cluster. *Cost* is the squared distance to the means of the clusters. *NLL* is the negative mean
+log-likelihood. *clusters* counts those with members. K = 10 unless a table says otherwise. A
+smaller gap is a measurement on these data, not a promise of fairness.
+"""
+
+
+def write_page(folder: Path, page: Path) -> None:
+    """Write the page from what a folder holds.
+
+    Parameters
+    ----------
+    folder : path
+        JSON and SVG of the entries.
+    page : path
+        The Markdown file; its folder is where links start.
+    """
+    documents = {}
+    for path in sorted(folder.glob("*.json")):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        documents[document["entry"]] = document
+    ordered = [documents[name] for name in ENTRIES if name in documents]
+    replace_text(page, render(ordered, link=_link(folder, page.parent)))
+
+
+def render(documents: Sequence[dict[str, Any]], *, link: str) -> str:
+    """The text of the page.
+
+    Parameters
+    ----------
+    documents : sequence of dict
+        Of the entries, in their order on the page.
+    link : str
+        Where their files are, from the page.
+    """
+    lines = [HEAD, *_methods(), *_summary(documents)]
+    for document in documents:
+        lines += _section(document, link)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _link(folder: Path, start: Path) -> str:
+    folder, start = folder.resolve(), start.resolve()
+    return folder.relative_to(start).as_posix() if folder.is_relative_to(start) else "."
+
+
+def _methods() -> list[str]:
+    rows = [[method.name, method.words] for method in METHODS.values()]
+    return ["## Methods", "", *table(["name", "what it is"], rows), ""]
+
+
+def _summary(documents: Iterable[dict[str, Any]]) -> list[str]:
+    lines = ["## Claims", ""]
+    rows = []
+    for document in documents:
+        verdicts = [claim["holds"] for claim in document.get("claims", [])]
+        counts = [str(verdicts.count(verdict)) for verdict in (True, False, None)]
+        place = f"[{document['title']}](#{document['entry']})"
+        rows.append([place, *counts, "" if document["complete"] else "not complete"])
+    columns = ["entry", "hold here", "do not", "not measured", ""]
+    return [*lines, *table(columns, rows), ""]
+
+
+def _section(document: dict[str, Any], link: str) -> list[str]:
+    name = document["entry"]
+    lines = [f'<a id="{name}"></a>', "", f"## {document['title']}", ""]
+    lines += [f"*{document['place'].rstrip()}.* The paper: {document['paper_says']}", ""]
+    lines += [_run(document, link), ""]
+    if not document["complete"]:
+        return [*lines, f"{len(document['units'])} units are done; run it again to go on.", ""]
+    for failure in document["errors"]:
+        lines += [f"**{failure['unit']['method']} failed:** {failure['error']}", ""]
+    if document["figure"]:
+        lines += [f"![{document['title']}]({link}/{document['figure']})", ""]
+    if document["claims"]:
+        rows = [[c["text"], c["verdict"], c["figures"]] for c in document["claims"]]
+        lines += [*table(["claim", "verdict", "figures"], rows), ""]
+    lines += [*(f"- {note}" for note in document["notes"]), ""]
+    for own in document["tables"]:
+        lines += _table_section(own)
+    return lines
+
+
+def _table_section(own: dict[str, Any]) -> list[str]:
+    lines = table(own["columns"], own["rows"])
+    if any("paper" in column for column in own["columns"]):
+        return [f"**{own['title']}**", "", *lines, ""]
+    # Long tables without a printed number to compare with are there for whoever opens them.
+    summary = f"<details><summary>{own['title']}</summary>"
+    return [summary, "", *lines, "", "</details>", ""]
+
+
+def _run(document: dict[str, Any], link: str) -> str:
+    """What ran, in one line."""
+    settings = document["settings"]
+    units = [record["unit"] for record in document["units"]]
+    seeds = sorted({unit["seed"] for unit in units})
+    seconds = sum(record["numbers"]["cpu_seconds"] for record in document["units"])
+    words = [f"Run: {settings['mode']}", f"seeds {_listed(seeds)}", f"{len(units)} fits"]
+    words.append(f"{seconds:,.0f} processor seconds")
+    for key, name in (("fairness_strength", "strengths"), ("max_gap", "bounds")):
+        values = sorted({u["settings"][key] for u in units if key in u["settings"]})
+        if values:
+            words.append(f"{name} {_listed(values)}")
+    data = "; ".join(document["data"])
+    return f"{', '.join(words)}. Data: {data}. [All numbers]({link}/{document['entry']}.json)."
+
+
+def _listed(values: Iterable[float]) -> str:
+    return " ".join(f"{value:g}" for value in values)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a Markdown table."""
+    lines = [_line(columns), "|" + "---|" * len(columns)]
+    return lines + [_line(row) for row in rows]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,0 +1,113 @@
+"""Running: compute what is missing, store it as it finishes, and write what follows from it."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Generator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
+from pathlib import Path
+
+from fairmix.progress import progress
+from fairmix.reproduction.pictures import draw, require_matplotlib
+from fairmix.reproduction.records import Records
+from fairmix.reproduction.registry import ENTRIES
+from fairmix.reproduction.result import Entry, Result
+from fairmix.reproduction.settings import Settings
+from fairmix.reproduction.store import Store
+from fairmix.reproduction.units import Numbers, Unit, compute
+
+
+def choose(names: Sequence[str]) -> list[Entry]:
+    """Entries by name, in the order of the paper; all for no name."""
+    unknown = [name for name in names if name not in ENTRIES]
+    if unknown:
+        raise ValueError(f"No entry is called {unknown[0]!r}. Choose from: {', '.join(ENTRIES)}.")
+    return [entry for name, entry in ENTRIES.items() if not names or name in names]
+
+
+def run(
+    entries: Sequence[Entry],
+    settings: Settings,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    shown: bool = False,
+    stop_after: int | None = None,
+) -> dict[str, Result]:
+    """Run entries, from where an earlier run stopped.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        What to run.
+    settings : Settings
+        How much of it.
+    folder : path
+        For JSON and SVG; what is done there is not done again.
+    jobs : int, default=1
+        Processes.
+    shown : bool, default=False
+        Whether to show progress on stderr.
+    stop_after : int, default=None
+        Units after which to stop, as if interrupted; None for all.
+
+    Returns
+    -------
+    dict of str to Result
+        Of the entries that are complete.
+    """
+    require_matplotlib()
+    store = Store(folder)
+    tasks = {entry.name: list(dict.fromkeys(entry.units(settings))) for entry in entries}
+    wanted = list(dict.fromkeys(task for own in tasks.values() for task in own))
+    missing = [task for task in wanted if task not in store.known(wanted)][:stop_after]
+    failed: dict[Unit, Numbers] = {}
+    results: dict[str, Result] = {}
+
+    def update(entry: Entry) -> None:
+        own = tasks[entry.name]
+        found = {**store.known(own), **{task: failed[task] for task in own if task in failed}}
+        result = None
+        if len(found) == len(own) and not all(task in failed for task in own):
+            result = entry.conclude(settings, Records(found))
+            results[entry.name] = result
+            if result.panels:
+                draw(result.panels, folder / f"{entry.name}.svg")
+        store.write(entry, settings, own, result, failed)
+
+    with (
+        progress("reproduce", len(missing), shown=shown) as tick,
+        closing(_computed(missing, jobs)) as stream,
+    ):
+        for task, numbers in stream:
+            # An error may be cured before the next run, so it is not stored.
+            if "error" in numbers:
+                failed[task] = numbers
+            else:
+                store.keep(task, numbers)
+            for entry in entries:
+                if task in tasks[entry.name]:
+                    update(entry)
+            tick(f"{task.method}, {task.view.data}")
+    for entry in entries:
+        if entry.name not in results:
+            update(entry)
+    return results
+
+
+def _computed(tasks: Sequence[Unit], jobs: int) -> Generator[tuple[Unit, Numbers], None, None]:
+    """Units and their numbers, as they finish."""
+    if jobs == 1:
+        for task in tasks:
+            yield task, compute(task)
+        return
+    # A forked child would inherit locks of libraries that have threads.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, mp_context=context)
+    try:
+        futures = {pool.submit(compute, task): task for task in tasks}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,192 @@
+"""Settings: how much is run. They fix the units of every entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from fairmix.reproduction.views import View, census_source
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run covers.
+
+    Attributes
+    ----------
+    mode : str
+        ``"full"``, ``"quick"`` or ``"smoke"``.
+    seeds : tuple of int
+        Seeds of every method.
+    band_seeds : tuple of int
+        Seeds of the entry about the spread over starts.
+    rows : int or None
+        Rows of each data set, None for all.
+    census : str
+        ``"census"``, or ``"census-like"`` for the synthetic rows.
+    census_rows, large_rows : int or None
+        Rows of the census entries, and of the one about sub-samples, which must not be too small.
+    raw_rows : int or None
+        Rows of the fronts without L2 normalisation, of which the paper prints no number.
+    categorical_rows : int or None
+        Rows of the categorical tables, where the paper's solvers are slow.
+    tuning_rows : int or None
+        Rows of the entry about T, R and gamma.
+    strengths : tuple of float
+        lambda of FMC-EM and FMC-GD.
+    few_strengths : tuple of float
+        lambda where there are many seeds or kinds of covariance.
+    variational_strengths : tuple of float
+        Strengths of VFC, in units of the cost of K-means.
+    census_strengths, census_variational_strengths, census_bounds : tuple of float
+        The same for the Census, where plain clusters are less fair and VFC is slow.
+    bounds : tuple of float
+        ``max_gap`` of our methods.
+    strict_bounds : tuple of float
+        ``max_gap`` of FMC-EM under a bound, which is slow.
+    tight_bound : float
+        ``max_gap`` that stands for nearly perfect fairness.
+    clusters : int
+        K of the paper's tables.
+    shares : tuple of float
+        Shares of rows of sub-sample learning.
+    em, gd, dual : dict
+        Parameters of FMC-EM, FMC-GD and our methods besides; empty for the defaults, which are
+        the paper's for the first two.
+    """
+
+    mode: str
+    seeds: tuple[int, ...]
+    band_seeds: tuple[int, ...]
+    rows: int | None
+    census: str
+    census_rows: int | None
+    large_rows: int | None
+    raw_rows: int | None
+    categorical_rows: int | None
+    tuning_rows: int | None
+    strengths: tuple[float, ...]
+    few_strengths: tuple[float, ...]
+    variational_strengths: tuple[float, ...]
+    census_strengths: tuple[float, ...]
+    census_variational_strengths: tuple[float, ...]
+    census_bounds: tuple[float, ...]
+    bounds: tuple[float, ...]
+    strict_bounds: tuple[float, ...]
+    tight_bound: float = 0.002
+    clusters: int = 10
+    shares: tuple[float, ...] = (0.01, 0.03, 0.05, 0.1)
+    em: dict[str, Any] = field(default_factory=dict)
+    gd: dict[str, Any] = field(default_factory=dict)
+    dual: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def full(cls, seeds: int = 5) -> Settings:
+        """All rows, the paper's iterations, several seeds."""
+        return cls(
+            mode="full",
+            seeds=tuple(range(seeds)),
+            band_seeds=tuple(range(seeds)),
+            rows=None,
+            census=census_source(),
+            census_rows=None,
+            large_rows=None,
+            raw_rows=None,
+            categorical_rows=None,
+            tuning_rows=None,
+            strengths=(0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0),
+            few_strengths=(1.0, 2.0, 5.0, 10.0, 20.0),
+            census_strengths=(0.05, 0.1, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0),
+            census_variational_strengths=(0.05, 0.3, 1.0, 2.0, 5.0, 10.0),
+            census_bounds=(0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4),
+            variational_strengths=(0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0),
+            bounds=(0.0, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1),
+            strict_bounds=(0.002, 0.005, 0.01, 0.02),
+        )
+
+    @classmethod
+    def quick(cls, seeds: int = 1) -> Settings:
+        """Few strengths; FMC-GD with longer and fewer steps; few rows of the Census."""
+        return cls(
+            mode="quick",
+            seeds=tuple(range(seeds)),
+            band_seeds=tuple(range(max(3, seeds))),
+            rows=None,
+            census=census_source(),
+            census_rows=100_000,
+            large_rows=200_000,
+            raw_rows=10_000,
+            categorical_rows=10_000,
+            tuning_rows=5_000,
+            strengths=(1.0, 2.0, 5.0, 10.0, 20.0),
+            few_strengths=(2.0, 5.0, 10.0),
+            variational_strengths=(0.3, 1.0, 2.0, 4.0, 10.0, 20.0),
+            census_strengths=(0.1, 0.5, 2.0, 5.0, 20.0),
+            census_variational_strengths=(0.3, 2.0, 10.0),
+            census_bounds=(0.0, 0.002, 0.01, 0.05, 0.1, 0.2, 0.4),
+            bounds=(0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1),
+            strict_bounds=(0.002, 0.01),
+            gd={"learning_rate": 1e-2, "max_iter": 600},
+        )
+
+    @classmethod
+    def smoke(cls, rows: int = 500) -> Settings:
+        """Hardly anything: whether every entry runs."""
+        return cls(
+            mode="smoke",
+            seeds=(0,),
+            band_seeds=(0, 1),
+            rows=rows,
+            census="census-like",
+            census_rows=rows,
+            large_rows=rows,
+            raw_rows=rows,
+            categorical_rows=rows,
+            tuning_rows=rows,
+            strengths=(2.0, 10.0),
+            few_strengths=(2.0, 10.0),
+            variational_strengths=(1.0,),
+            census_strengths=(2.0,),
+            census_variational_strengths=(1.0,),
+            census_bounds=(0.3,),
+            bounds=(0.1, 0.3),
+            strict_bounds=(0.3,),
+            tight_bound=0.3,
+            clusters=3,
+            shares=(0.3,),
+            em={"max_iter": 5, "inner_iter": 2},
+            gd={"learning_rate": 1e-2, "max_iter": 5},
+            dual={"max_iter": 3},
+        )
+
+    @property
+    def plain_em(self) -> dict[str, Any]:
+        """Parameters of a plain mixture by EM."""
+        return {name: value for name, value in self.em.items() if name != "inner_iter"}
+
+    def view(self, data: str, **chosen: Any) -> View:
+        """A view with the rows of this run."""
+        return View(data, rows=self.rows, **chosen)
+
+    def front_view(self, data: str, unit_length: bool) -> View:
+        """The view of a front."""
+        return View(data, rows=self.rows if unit_length else self.raw_rows, unit_length=unit_length)
+
+    def categorical_view(self, data: str, groups: int) -> View:
+        """The categorical columns of a data set."""
+        return View(data, "categorical", groups=groups, rows=self.categorical_rows)
+
+    def census_view(self, unit_length: bool, *, large: bool = False) -> View:
+        """The census view of this run, or the large one."""
+        rows = self.large_rows if large else self.census_rows
+        return View(self.census, rows=rows, unit_length=unit_length)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {name: _listed(value) for name, value in asdict(self).items()}
+
+
+def _listed(value: Any) -> Any:
+    is_list = isinstance(value, Iterable) and not isinstance(value, str | dict)
+    return list(value) if is_list else value

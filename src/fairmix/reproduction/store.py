@@ -1,0 +1,121 @@
+"""The store: one JSON file per entry, rewritten whole as each of its units finishes."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from fairmix import __version__
+from fairmix.reproduction.result import Entry, Result
+from fairmix.reproduction.settings import Settings
+from fairmix.reproduction.units import Numbers, Unit
+from fairmix.reproduction.views import describe
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "POT")
+
+
+class Store:
+    """Numbers of units by their content, in the JSON files of a folder.
+
+    A unit that is in the file of any entry is known to all, as long as it is of this version of
+    the package.
+
+    Parameters
+    ----------
+    folder : path
+        Where the files are; made if need be.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._known: dict[str, Numbers] = {}
+        for document in self.documents():
+            if document["versions"]["fairmix"] != __version__:
+                continue
+            for record in document["units"]:
+                key = json.dumps(record["unit"], sort_keys=True)
+                self._known[key] = record["numbers"]
+
+    def documents(self) -> list[dict[str, Any]]:
+        """All files of entries, in the order of their names."""
+        return [
+            json.loads(path.read_text(encoding="utf-8"))
+            for path in sorted(self.folder.glob("*.json"))
+        ]
+
+    def known(self, tasks: Iterable[Unit]) -> dict[Unit, Numbers]:
+        """Those that are done."""
+        return {task: self._known[task.key] for task in tasks if task.key in self._known}
+
+    def keep(self, task: Unit, numbers: Numbers) -> None:
+        """Remember the numbers of a unit."""
+        self._known[task.key] = numbers
+
+    def write(
+        self,
+        entry: Entry,
+        settings: Settings,
+        tasks: list[Unit],
+        result: Result | None,
+        failed: Mapping[Unit, Numbers],
+    ) -> None:
+        """Rewrite the file of an entry: what is done of it, and its result once all is."""
+        done = self.known(tasks)
+        document = {
+            "entry": entry.name,
+            "title": entry.title,
+            "place": entry.place,
+            "paper_says": entry.paper_says,
+            "complete": result is not None,
+            "settings": settings.to_json(),
+            "data": sorted({describe(task.view) for task in tasks}),
+            "versions": versions(),
+            "machine": machine(),
+            **({} if result is None else result.to_json()),
+            "figure": f"{entry.name}.svg" if result is not None and result.panels else None,
+            "errors": [
+                {"unit": task.to_json(), "error": failed[task]["error"]}
+                for task in tasks
+                if task in failed
+            ],
+            "units": [{"unit": task.to_json(), "numbers": done[task]} for task in done],
+        }
+        replace_text(self.folder / f"{entry.name}.json", to_text(document))
+
+
+def to_text(document: dict[str, Any]) -> str:
+    """JSON with one line per unit, so that changes read well."""
+    units = document.pop("units")
+    head = json.dumps(document, indent=1, ensure_ascii=False)
+    lines = ",\n".join(json.dumps(unit, ensure_ascii=False) for unit in units)
+    return f'{head[:-2]},\n "units": [\n{lines}\n ]\n}}\n'
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file at once: a reader never sees a part of it."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def versions() -> dict[str, str]:
+    """Of this package and of those that its numbers depend on."""
+    found = {"fairmix": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """What kind of machine it is; nothing that names it."""
+    return {"cores": os.cpu_count(), "architecture": platform.machine(), "system": sys.platform}

@@ -1,0 +1,215 @@
+"""Every entry runs on few rows, and a run goes on where it stopped."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fairmix.cli.reproduce import reproduce
+from fairmix.reproduction import ENTRIES, Settings, choose, run, write_page
+from fairmix.reproduction import methods as m
+from fairmix.reproduction.result import Entry, Result
+from fairmix.reproduction.sweeps import sweep
+from fairmix.reproduction.views import View, describe, prepare
+
+SMOKE = Settings.smoke()
+FETCHED = {"bank", "credit"}
+LARGEST_FIGURE = 200_000  # bytes
+
+
+def has_data(entry: Entry) -> bool:
+    needed = {task.view.data for task in entry.units(SMOKE)} & FETCHED
+    return not needed or bool(os.environ.get("FAIRMIX_DATA"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder, so that entries share their units."""
+    return tmp_path_factory.mktemp("smoke") / "reproduction"
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entry_runs_on_500_rows(name: str, folder: Path) -> None:
+    entry = ENTRIES[name]
+    if not has_data(entry):
+        pytest.skip("Bank and Credit are not bundled: set FAIRMIX_DATA")
+    result = run([entry], SMOKE, folder)[name]
+    document = json.loads((folder / f"{name}.json").read_text())
+    tasks = set(entry.units(SMOKE))
+    assert document["complete"]
+    assert document["errors"] == []
+    assert len(document["units"]) == len(tasks)
+    assert all(record["unit"]["view"]["rows"] == 500 for record in document["units"])
+    assert all(len(row) == len(t.columns) for t in result.tables for row in t.rows)
+    assert sum(len(table.rows) for table in result.tables) > 0
+    if result.panels:
+        picture = (folder / f"{name}.svg").read_text()
+        assert picture.startswith("<?xml")
+        assert len(picture) < LARGEST_FIGURE
+        assert "<image" not in picture  # nothing is rasterised
+
+
+def test_list_of_the_issue_is_covered() -> None:
+    assert list(ENTRIES) == [
+        "front-delta",
+        "front-balance",
+        "front-delta-raw",
+        "front-balance-raw",
+        "starts-delta",
+        "starts-balance",
+        "fca-table",
+        "census-front",
+        "census-front-raw",
+        "census-times",
+        "subsampling",
+        "subsampling-raw",
+        "categorical-2",
+        "categorical-3",
+        "three-groups",
+        "clusters",
+        "covariance",
+        "convergence",
+        "delta-balance",
+        "mixed",
+        "proposition-1",
+        "corollary",
+        "soft-and-hard",
+        "balance-bound",
+        "tuning",
+    ]
+
+
+def timeless(path: Path) -> dict[str, object]:
+    """A document without what differs from run to run."""
+    document = json.loads(path.read_text())
+    for record in document["units"]:
+        del record["numbers"]["cpu_seconds"]
+    return document
+
+
+def test_run_resumes_where_it_stopped(tmp_path: Path) -> None:
+    entry = ENTRIES["tuning"]
+    first, whole = tmp_path / "first", tmp_path / "whole"
+    assert run([entry], SMOKE, first, stop_after=5) == {}
+    stopped = json.loads((first / "tuning.json").read_text())
+    assert not stopped["complete"]
+    assert len(stopped["units"]) == 5
+    assert run([entry], SMOKE, first).keys() == {"tuning"}
+    resumed = json.loads((first / "tuning.json").read_text())
+    # Not measured again: even the times are those of the first run.
+    assert resumed["units"][:5] == stopped["units"]
+    run([entry], SMOKE, whole)
+    assert timeless(first / "tuning.json") == timeless(whole / "tuning.json")
+
+
+def test_two_processes_give_the_numbers_of_one(tmp_path: Path) -> None:
+    entry = ENTRIES["corollary"]
+    run([entry], SMOKE, tmp_path / "one")
+    run([entry], SMOKE, tmp_path / "two", jobs=2)
+    assert timeless(tmp_path / "one" / "corollary.json") == timeless(
+        tmp_path / "two" / "corollary.json"
+    )
+
+
+def test_entries_share_units(tmp_path: Path) -> None:
+    front, times = ENTRIES["census-front"], ENTRIES["census-times"]
+    run([front], SMOKE, tmp_path)
+    assert run([times], SMOKE, tmp_path, stop_after=0).keys() == {"census-times"}
+
+
+def test_units_of_another_version_are_not_used(tmp_path: Path) -> None:
+    entry = ENTRIES["proposition-1"]
+    run([entry], SMOKE, tmp_path)
+    path = tmp_path / "proposition-1.json"
+    path.write_text(path.read_text().replace('"fairmix": "', '"fairmix": "0.0.0+'))
+    assert run([entry], SMOKE, tmp_path, stop_after=0) == {}
+
+
+def test_a_failed_unit_is_told_and_tried_again(tmp_path: Path) -> None:
+    # SFC is for two groups, so a method of three fails; K-means goes on.
+    if not os.environ.get("FAIRMIX_DATA"):
+        pytest.skip("Bank is not bundled: set FAIRMIX_DATA")
+    view = SMOKE.view("bank", groups=3)
+    tasks = [*sweep(SMOKE, view, m.KMEANS), *sweep(SMOKE, view, m.SFC)]
+    entry = Entry("broken", "", "", "", lambda _: tasks, lambda _, __: Result())
+    assert run([entry], SMOKE, tmp_path).keys() == {"broken"}
+    document = json.loads((tmp_path / "broken.json").read_text())
+    assert [record["unit"]["method"] for record in document["units"]] == ["K-means"]
+    assert [failure["unit"]["method"] for failure in document["errors"]] == ["SFC"]
+    assert "groups" in document["errors"][0]["error"]
+    assert run([entry], SMOKE, tmp_path, stop_after=0) == {}
+
+
+def test_document_names_versions_and_machine_but_no_host(tmp_path: Path) -> None:
+    run([ENTRIES["proposition-1"]], SMOKE, tmp_path)
+    document = json.loads((tmp_path / "proposition-1.json").read_text())
+    assert set(document["versions"]) == {
+        "fairmix",
+        "python",
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "POT",
+    }
+    assert document["machine"].keys() == {"cores", "architecture", "system"}
+    assert document["settings"]["seeds"] == [0]
+
+
+def test_settings_of_runs() -> None:
+    full, quick = Settings.full(seeds=5), Settings.quick()
+    assert full.seeds == (0, 1, 2, 3, 4)
+    assert (full.em, full.gd) == ({}, {})  # the paper's own
+    assert quick.seeds == (0,)
+    assert len(quick.band_seeds) == 3
+
+
+def test_views_are_prepared_as_in_the_paper() -> None:
+    unit = prepare(View("adult", rows=500))
+    raw = prepare(View("adult", rows=500, unit_length=False))
+    assert unit.numeric is not None
+    assert raw.numeric is not None
+    assert (unit.numeric**2).sum(axis=1) == pytest.approx(1.0)
+    assert raw.numeric.mean(axis=0) == pytest.approx(0.0, abs=1e-12)
+    assert raw.numeric.std(axis=0) == pytest.approx(1.0)
+    assert prepare(View("adult", "categorical", rows=500)).X.num_columns == 7
+    assert describe(View("census-like", rows=1000)) == (
+        "census-like (synthetic), 1,000 rows, continuous, standardised, rows of length 1, 2 groups"
+    )
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    app = typer.Typer()
+    app.command()(reproduce)
+    return app
+
+
+def test_command_lists_entries(app: typer.Typer) -> None:
+    done = CliRunner().invoke(app, ["--list"])
+    assert done.exit_code == 0
+    assert [line.split()[0] for line in done.output.splitlines()] == list(ENTRIES)
+
+
+def test_command_needs_a_name(app: typer.Typer) -> None:
+    assert CliRunner().invoke(app, []).exit_code == 2
+
+
+def test_command_refuses_unknown_names(app: typer.Typer, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["fronts", "--out", str(tmp_path / "x")])
+    assert done.exit_code == 3
+    assert "front-delta" in done.output
+
+
+def test_command_writes_the_page_from_files(app: typer.Typer, tmp_path: Path) -> None:
+    out = tmp_path / "reproduction"
+    run(choose(["proposition-1"]), SMOKE, out)
+    done = CliRunner().invoke(app, ["--page", "--out", str(out)])
+    assert done.exit_code == 0
+    text = (tmp_path / "reproduction.md").read_text()
+    assert "![Proposition 1" in text
+    assert "(reproduction/proposition-1.svg)" in text
+    write_page(out, tmp_path / "reproduction.md")
+    assert (tmp_path / "reproduction.md").read_text() == text
