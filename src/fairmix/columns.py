@@ -1,10 +1,12 @@
 """Columns: which are numeric, which are categorical, and how new rows become ``Rows``.
 
-The one place that reads the user's table. Inner rooms see float arrays and integer codes only.
+The one place that reads the user's table. Inner rooms see float arrays and integer codes only,
+with NaN and the code -1 for what is missing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairmix.groups import encode_groups, match_groups
+from fairmix.groups import MISSING
+from fairmix.groups import _encode_column as encode_labels
+from fairmix.groups import _listed as listed
 from fairmix.totals import FloatArray, IntArray, Rows
 
 CATEGORICAL_DTYPES = (nw.Categorical, nw.Enum, nw.String, nw.Boolean, nw.Object)
@@ -50,6 +54,10 @@ class Columns:
         Categories of each categorical column, sorted by value.
     mean, scale : (d,) arrays or None
         Standardisation of the numeric columns, when there is one.
+    complete : bool
+        Whether numbers must not be missing.
+    ignore_unknown : bool
+        Whether a category that was not learned counts as missing. It is an error otherwise.
     """
 
     names: tuple[str, ...]
@@ -57,6 +65,8 @@ class Columns:
     levels: tuple[tuple[str, ...], ...]
     mean: FloatArray | None = None
     scale: FloatArray | None = None
+    complete: bool = False
+    ignore_unknown: bool = False
 
     @property
     def numeric(self) -> tuple[int, ...]:
@@ -64,17 +74,21 @@ class Columns:
         return tuple(j for j in range(len(self.names)) if j not in self.categorical)
 
     @classmethod
-    def learn(cls, X: nw.DataFrame[Any] | NDArray[Any], categorical_features: object) -> Columns:
+    def learn(
+        cls,
+        X: nw.DataFrame[Any] | NDArray[Any],
+        categorical_features: object,
+        *,
+        complete: bool = False,
+    ) -> Columns:
         """Roles and categories from the training data."""
         if isinstance(X, nw.DataFrame):
             names = tuple(str(name) for name in X.columns)
         else:
             names = tuple(f"x{j}" for j in range(X.shape[1]))
         categorical = categorical_positions(categorical_features, X, names)
-        levels = tuple(
-            encode_groups(_column(X, j), argument=column_title(names[j])).names for j in categorical
-        )
-        return cls(names, categorical, levels)
+        levels = tuple(category_levels(_column(X, j), names[j]) for j in categorical)
+        return cls(names, categorical, levels, complete=complete)
 
     def rows(self, X: nw.DataFrame[Any] | NDArray[Any]) -> Rows:
         """Numbers (standardised if so learned) and category codes of some rows."""
@@ -113,7 +127,7 @@ class Columns:
         """Numeric columns as they are, in single precision if all of them are."""
         if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not self.categorical:
             return self._finite(np.ascontiguousarray(X))
-        columns = [np.asarray(_values(X, j)) for j in self.numeric]
+        columns = [_values(X, j) for j in self.numeric]
         for j, column in zip(self.numeric, columns, strict=True):
             if column.dtype.kind not in "biuf":
                 raise ValueError(
@@ -125,20 +139,34 @@ class Columns:
         return self._finite(np.column_stack(columns).astype(dtype, copy=False))
 
     def _finite(self, out: FloatArray) -> FloatArray:
+        """Refuse infinity and, where numbers must not be missing, NaN."""
         if not np.isfinite(out).all():
-            j = self.numeric[int(np.flatnonzero(~np.isfinite(out).all(axis=0))[0])]
-            bad = int((~np.isfinite(out[:, self.numeric.index(j)])).sum())
-            raise ValueError(
-                f"{column_title(self.names[j])} has {bad} values that are NaN or infinity. "
-                "Drop or impute these rows."
-            )
+            self._refuse(np.isinf(out), "infinity", "Drop or replace them.")
+            if self.complete:
+                self._refuse(
+                    np.isnan(out),
+                    "missing (NaN), and covariance_type='tied' and 'full' need complete rows",
+                    "Drop or impute them, or choose a covariance_type that integrates them out, "
+                    "such as 'diag'.",
+                )
         return out
+
+    def _refuse(self, bad: NDArray[np.bool_], what: str, remedy: str) -> None:
+        counts = bad.sum(axis=0)
+        if counts.any():
+            first = int(np.flatnonzero(counts)[0])
+            title = column_title(self.names[self.numeric[first]])
+            raise ValueError(f"{title} has {counts[first]} values that are {what}. {remedy}")
+
+    def check_observed(self, weight: FloatArray) -> None:
+        """Refuse numeric columns without any value, given the weight of their values."""
+        for j, observed in zip(self.numeric, weight, strict=True):
+            if observed == 0:
+                _refuse_empty(self.names[j])
 
     def _codes(self, X: nw.DataFrame[Any] | NDArray[Any]) -> IntArray:
         codes = [
-            match_groups(
-                _column(X, j), levels, argument=column_title(self.names[j]), noun="categories"
-            )
+            _match(_column(X, j), levels, self.names[j], ignore_unknown=self.ignore_unknown)
             for j, levels in zip(self.categorical, self.levels, strict=True)
         ]
         return np.stack(codes, axis=1)
@@ -149,19 +177,55 @@ def column_title(name: str) -> str:
     return f"Column {name!r} of X"
 
 
+def category_levels(values: object, name: str) -> tuple[str, ...]:
+    """Categories of a column, given all its values or each of them once."""
+    levels = encode_labels(values, column_title(name))[1]
+    if not levels:
+        _refuse_empty(name)
+    return levels
+
+
+def _match(values: object, levels: Sequence[str], name: str, *, ignore_unknown: bool) -> IntArray:
+    """Position of each value among the levels, -1 where it is missing or to be ignored."""
+    codes, found = encode_labels(values, column_title(name))
+    position = {level: code for code, level in enumerate(levels)}
+    unseen = [label for label in found if label not in position]
+    if unseen and not ignore_unknown:
+        raise ValueError(
+            f"{column_title(name)} holds categories that the model has not seen: {listed(unseen)}. "
+            f"It knows {listed(levels)}. Fit again on data with all categories, or set "
+            "handle_unknown='ignore', which counts them as missing."
+        )
+    # The extra last entry is where the code -1 of a missing label points.
+    known = [*(position.get(label, MISSING) for label in found), MISSING]
+    return np.array(known, dtype=np.intp)[codes]
+
+
+def _refuse_empty(name: str) -> None:
+    raise ValueError(f"{column_title(name)} has no value, all are missing (NaN). Drop it.")
+
+
 def _column(X: nw.DataFrame[Any] | NDArray[Any], j: int) -> Any:
     # By position: names need be neither strings nor different from each other.
     if not isinstance(X, nw.DataFrame):
         return X[:, j]
     native = X.to_native()
     # Arrow itself is several times faster for the small tables that files are read in.
-    return native.column(j) if isinstance(native, pa.Table) else X[:, j].to_native()
+    return native.column(j) if isinstance(native, pa.Table) else X[:, j]
 
 
 def _values(X: nw.DataFrame[Any] | NDArray[Any], j: int) -> NDArray[Any]:
-    if isinstance(X, nw.DataFrame) and not isinstance(X.to_native(), pa.Table):
-        return X[:, j].to_numpy()
-    return np.asarray(_column(X, j))
+    column = _column(X, j)
+    values = column.to_numpy() if isinstance(column, nw.Series) else np.asarray(column)
+    if values.dtype.kind != "O":
+        return values
+    # Numbers may come as objects, with None or pandas.NA among them.
+    try:
+        found = pa.array(values, from_pandas=True)
+    except pa.ArrowException:
+        return values
+    number = pa.types.is_integer(found.type) or pa.types.is_floating(found.type)
+    return found.to_numpy(zero_copy_only=False) if number else values
 
 
 def categorical_positions(

@@ -5,8 +5,9 @@ multiply by the weights of the logits, add the tilt, take the softmax::
 
     softmax((b + W T(x) + sum_g rho_g v_g) / tau)
 
-A look-up table has one row more than there are categories, all NaN, and that is where an unknown
-category points. So what the model cannot judge comes out as NaN and never as a cluster.
+A look-up table has two rows more than there are categories: what a missing category adds, and NaN,
+which is where an unknown one points. So what the model cannot judge comes out as NaN and never as a
+cluster.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ TABLE, GROUP = "X", "sensitive_features"
 LABEL, PROBABILITIES = "label", "probabilities"
 INNER = "fairmix/"
 UNKNOWN = -1
+NO_TEXT = ""
 INT64 = np.iinfo(np.int64)
 
 
@@ -48,9 +50,10 @@ def to_onnx(model: FairMixture) -> ModelProto:
     ``X``. An aware model has one more, ``sensitive_features``, with a name of ``groups_`` per row.
 
     The outputs are ``label`` (n_rows,) and ``probabilities`` (n_rows, n_components), which are
-    those of ``predict`` and ``predict_proba`` up to rounding. A row with an unknown category, an
-    unknown group or NaN, for which fairmix raises an error, has the label -1 and probabilities
-    that are NaN.
+    those of ``predict`` and ``predict_proba`` up to rounding. NaN is a missing number, the empty
+    text a missing category, unless it is one; with ``handle_unknown="ignore"`` so is every unknown
+    category. Where fairmix raises an error (an unknown category or group, infinity, NaN for the
+    covariance types ``"tied"`` and ``"full"``), the label is -1 and the probabilities are NaN.
 
     Parameters
     ----------
@@ -74,12 +77,13 @@ def to_onnx(model: FairMixture) -> ModelProto:
     check_is_fitted(model)
     graph = Graph()
     fitted: Model = model._model
-    rows = _rows(graph, fitted.columns, getattr(model, "feature_names_in_", None))
+    rows = _rows(graph, model._columns, getattr(model, "feature_names_in_", None))
     logits = _mixture(graph, fitted, rows)
     if fitted.offsets is not None:
         offsets = fitted.offsets / fitted.temperature
         if fitted.propensity is None:
-            tilt = graph.look_up(offsets, graph.codes(GROUP, model.groups_.tolist()))
+            groups = graph.codes(GROUP, model.groups_.tolist())
+            tilt = graph.look_up(offsets, groups)
         else:
             rho = _propensity(graph, fitted.propensity, fitted.columns, rows)
             tilt = graph.node("MatMul", rho, graph.constant(offsets))
@@ -89,9 +93,13 @@ def to_onnx(model: FairMixture) -> ModelProto:
 
 
 class RowNames(NamedTuple):
-    """Names in a graph: the numbers (n, d), if there are any, and codes (n,) of each category."""
+    """Names in a graph: numbers (n, d), which of them are missing, and codes (n,) of categories.
+
+    None without numbers, and where none may be missing.
+    """
 
     numbers: str | None
+    absent: str | None
     codes: list[str]
 
 
@@ -130,25 +138,44 @@ class Graph:
         self._nodes.append(made)
         return name
 
-    def codes(self, name: str, levels: list[str]) -> str:
-        """An input of categories as codes (n,); -1 is unknown."""
+    def codes(
+        self, name: str, levels: list[str], *, gaps: bool = False, unknown: int = UNKNOWN
+    ) -> str:
+        """An input of categories as codes (n,).
+
+        With ``gaps`` an empty text is missing: the code after those of the categories.
+        """
         whole = all(_is_int64(level) for level in levels)
-        keys = {"keys_int64s": list(map(int, levels))} if whole else {"keys_strings": levels}
+        texts = [*levels, NO_TEXT] if gaps and NO_TEXT not in levels else levels
+        keys = {"keys_int64s": list(map(int, levels))} if whole else {"keys_strings": texts}
         column = self.input(name, "INT64" if whole else "STRING", 1)
         codes = self.node(
             "LabelEncoder",
             column,
             **keys,
-            values_int64s=list(range(len(levels))),
-            default_int64=UNKNOWN,
+            values_int64s=list(range(len(levels if whole else texts))),
+            default_int64=unknown,
             domain="ai.onnx.ml",
         )
         return self.node("Squeeze", codes, self.constant(np.array([1])))
+
+    def known(self, numbers: str, absent: str | None) -> str:
+        """Numbers with zero where they are missing."""
+        return numbers if absent is None else self.node("Where", absent, self.zero, numbers)
+
+    @property
+    def zero(self) -> str:
+        """The number."""
+        return self.constant(np.array(0.0))
 
     def look_up(self, table: FloatArray, codes: str) -> str:
         """Rows of a table, NaN for the code -1: the index of the last row."""
         unknown = np.full((1, table.shape[1]), np.nan)
         return self.node("Gather", self.constant(np.vstack([table, unknown])), codes, axis=0)
+
+    def flags(self, condition: str) -> str:
+        """One where a condition holds, else zero."""
+        return self.node("Cast", condition, to=self._onnx.TensorProto.DOUBLE)
 
     def proto(self, n_components: int) -> ModelProto:
         """The model."""
@@ -199,14 +226,18 @@ def _rows(graph: Graph, columns: Columns, feature_names: NDArray[Any] | None) ->
         parts = []
         for j, name in enumerate(names):
             if j in levels:
-                codes.append(graph.codes(name, list(levels[j])))
+                unknown = len(levels[j]) if columns.ignore_unknown else UNKNOWN
+                codes.append(graph.codes(name, list(levels[j]), gaps=True, unknown=unknown))
             else:
                 parts.append(graph.input(name, "DOUBLE", 1))
         numbers = graph.node("Concat", *parts, axis=1) if parts else None
     if numbers is not None and columns.mean is not None and columns.scale is not None:
         numbers = graph.node("Sub", numbers, graph.constant(columns.mean))
         numbers = graph.node("Div", numbers, graph.constant(columns.scale))
-    return RowNames(numbers, codes)
+    absent = None
+    if numbers is not None and not columns.complete:
+        absent = graph.node("IsNaN", numbers)
+    return RowNames(numbers, absent, codes)
 
 
 def _mixture(graph: Graph, model: Model, rows: RowNames) -> str:
@@ -220,29 +251,29 @@ def _mixture(graph: Graph, model: Model, rows: RowNames) -> str:
         n_dense = gaussian.n_features
         assert rows.numbers is not None
         centred = graph.node("Sub", rows.numbers, graph.constant(gaussian.center))
-        for features, weights in _gaussian_terms(graph, gaussian, centred, W[:, :n_dense]):
+        centred = graph.known(centred, rows.absent)
+        for features, weights in _gaussian_terms(graph, gaussian, centred, rows, W[:, :n_dense]):
             product = graph.node("MatMul", features, graph.constant(weights.T))
             total = graph.node("Add", product, total)
     start = n_dense
     for codes, levels in zip(rows.codes, model.columns.levels, strict=True):
-        table = W[:, start : start + len(levels)].T
+        # A missing category adds nothing.
+        table = np.vstack([W[:, start : start + len(levels)].T, np.zeros(len(W))])
         total = graph.node("Add", graph.look_up(table, codes), total)
         start += len(levels)
     return total
 
 
 def _gaussian_terms(
-    graph: Graph, gaussian: Gaussian, x: str, W: FloatArray
+    graph: Graph, gaussian: Gaussian, x: str, rows: RowNames, W: FloatArray
 ) -> list[tuple[str, FloatArray]]:
-    """T(x) in two parts, x and its products, with their weights."""
+    """T(x) in parts, x, its products and which are missing, with their weights."""
     d = gaussian.d
-    quadratic = W[:, d:]
-    if gaussian.shape == "matrix":
-        products = _products(graph, x, *np.triu_indices(d))
-    else:
-        products = graph.node("Mul", x, x)
-        quadratic = np.broadcast_to(quadratic, (len(W), d))
-    return [(x, W[:, :d]), (products, quadratic)]
+    linear, quadratic, marks = np.split(W, [d, d + gaussian.n_scales], axis=1)
+    if rows.absent is None:
+        return [(x, linear), (_products(graph, x, *np.triu_indices(d)), quadratic)]
+    quadratic = np.broadcast_to(quadratic, (len(W), d))
+    return [(x, linear), (graph.node("Mul", x, x), quadratic), (graph.flags(rows.absent), marks)]
 
 
 def _products(graph: Graph, x: str, i: NDArray[Any], j: NDArray[Any]) -> str:
@@ -254,23 +285,33 @@ def _products(graph: Graph, x: str, i: NDArray[Any], j: NDArray[Any]) -> str:
 def _propensity(graph: Graph, propensity: Propensity, columns: Columns, rows: RowNames) -> str:
     """P(group | x), (n, M)."""
     coefficients, start = propensity.coefficients, 0
+    # What a missing value adds, for each column.
+    gaps = np.zeros((len(columns.names), len(coefficients)))
+    gaps[list(propensity.gaps)] = coefficients[:, coefficients.shape[1] - len(propensity.gaps) :].T
     scores = graph.constant(propensity.intercepts)
     if propensity.numbers is not None:
         assert rows.numbers is not None
         d = len(propensity.numbers.mean)
-        start = coefficients.shape[1] - sum(int(slot.max()) + 1 for slot in propensity.slots)
+        n_slots = sum(int(slot.max()) + 1 for slot in propensity.slots)
+        start = coefficients.shape[1] - n_slots - len(propensity.gaps)
         z = graph.node("Sub", rows.numbers, graph.constant(propensity.numbers.mean))
         z = graph.node("Mul", z, graph.constant(1 / propensity.numbers.deviation))
+        z = graph.known(z, rows.absent)
         # All products, or only the squares where there are too many.
         pairs = np.triu_indices(d) if start == d + d * (d + 1) // 2 else (np.arange(d),) * 2
         powers = graph.node("Concat", z, _products(graph, z, *pairs), axis=1)
         weights = graph.constant(coefficients[:, :start].T)
         scores = graph.node("Add", graph.node("MatMul", powers, weights), scores)
-    for codes, levels, slot in zip(rows.codes, columns.levels, propensity.slots, strict=True):
+        if rows.absent is not None:
+            marks = graph.node("MatMul", graph.flags(rows.absent), graph.constant(gaps[:d]))
+            scores = graph.node("Add", marks, scores)
+    own = gaps[len(columns.numeric) :]
+    parts = zip(rows.codes, columns.levels, propensity.slots, own, strict=True)
+    for codes, levels, slot, absent in parts:
         width = int(slot.max()) + 1
         # A category that the sample did not hold counts as a rare one.
         slots = np.append(slot, np.full(len(levels) - len(slot), slot.max()))
-        table = coefficients[:, start : start + width].T[slots]
+        table = np.vstack([coefficients[:, start : start + width].T[slots], absent])
         scores = graph.node("Add", graph.look_up(table, codes), scores)
         start += width
     return graph.node("Softmax", scores, axis=1)

@@ -1,7 +1,9 @@
 """P(group | x): what a map that may not see the group can still know of it.
 
 A regularised multinomial logistic regression on the numeric columns, their squares and products,
-and the categories. It is a model of the groups, not of any row: it holds coefficients only.
+and the categories. A missing number counts as the mean, a missing category as none, and each column
+that has gaps also gets an indicator of them. It is a model of the groups, not of any row: it holds
+coefficients only.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from fairmix.totals import FloatArray, IntArray, Rows
@@ -29,9 +32,14 @@ class Scale:
 
     @classmethod
     def of(cls, columns: FloatArray, weight: FloatArray | None) -> Scale:
-        """Mean and standard deviation of columns; constant ones are left at zero."""
-        mean = np.average(columns, axis=0, weights=weight)
-        deviation = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weight))
+        """Mean and standard deviation of the values that are there; constant ones become zero."""
+        absent = np.isnan(columns)
+        if absent.any():
+            mean = _present_mean(columns, absent, weight)
+            deviation = np.sqrt(_present_mean((columns - mean) ** 2, absent, weight))
+        else:
+            mean = np.average(columns, axis=0, weights=weight)
+            deviation = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weight))
         return cls(mean, np.where(deviation > 1e-12 * (1 + np.abs(mean)), deviation, np.inf))
 
     def __call__(self, columns: FloatArray) -> FloatArray:
@@ -53,16 +61,19 @@ class Propensity:
         For each categorical column, the indicator column of each category.
     coefficients : (M, P) array
     intercepts : (M,) array
+    gaps : tuple of int
+        Columns that have an indicator of what is missing; the numeric ones count first.
     """
 
     numbers: Scale | None
     slots: tuple[IntArray, ...]
     coefficients: FloatArray
     intercepts: FloatArray
+    gaps: tuple[int, ...] = ()
 
     def __call__(self, rows: Rows) -> FloatArray:
         """Probability of each group, (M, n), in the precision of the rows."""
-        parts = _parts(self.numbers, self.slots, rows)
+        parts = _parts(self.numbers, self.slots, self.gaps, rows)
         ends = np.cumsum([part.shape[1] for part in parts])[:-1]
         dtype = parts[0].dtype
         pieces = np.split(self.coefficients.astype(dtype), ends, axis=1)
@@ -89,10 +100,11 @@ def fit_propensity(
         assert rows.numeric is not None
         numbers = Scale.of(rows.numeric, weight)
     slots = () if rows.codes is None else tuple(_slots(column) for column in rows.codes.T)
-    X = np.hstack(_parts(numbers, slots, rows))
+    gaps = tuple(np.flatnonzero(_absent(rows).any(axis=0)).tolist())
+    X = np.hstack(_parts(numbers, slots, gaps, rows))
     # The penalty of the regression needs columns of one scale; indicators keep theirs.
     scale = Scale.of(X, weight)
-    n_powers = X.shape[1] - sum(int(slot.max()) + 1 for slot in slots)
+    n_powers = X.shape[1] - sum(int(slot.max()) + 1 for slot in slots) - len(gaps)
     scale = Scale(
         np.where(np.arange(X.shape[1]) < n_powers, scale.mean, 0.0),
         np.where(np.arange(X.shape[1]) < n_powers, scale.deviation, 1.0),
@@ -104,7 +116,27 @@ def fit_propensity(
     if n_groups == 2:
         coefficients = np.vstack([np.zeros_like(coefficients), coefficients])
         intercepts = np.concatenate([[0.0], intercepts])
-    return Propensity(numbers, slots, coefficients, intercepts)
+    return Propensity(numbers, slots, coefficients, intercepts, gaps)
+
+
+def _present_mean(
+    columns: FloatArray, absent: NDArray[np.bool_], weight: FloatArray | None
+) -> FloatArray:
+    """Mean of the values that are there, zero without any."""
+    w = np.ones(len(columns)) if weight is None else weight
+    total = w @ ~absent
+    sums = w @ np.where(absent, 0.0, columns)
+    return np.divide(sums, total, out=np.zeros_like(sums), where=total > 0)
+
+
+def _absent(rows: Rows) -> NDArray[np.bool_]:
+    """Which values are missing, (n, columns)."""
+    parts = [np.zeros((rows.n_rows, 0), dtype=bool)]
+    if rows.numeric is not None:
+        parts.append(np.isnan(rows.numeric))
+    if rows.codes is not None:
+        parts.append(rows.codes < 0)
+    return np.hstack(parts)
 
 
 def _powers(z: FloatArray) -> FloatArray:
@@ -118,24 +150,30 @@ def _powers(z: FloatArray) -> FloatArray:
 
 def _slots(codes: IntArray) -> IntArray:
     """Indicator column of each category, the frequent ones first; the rest share the last."""
-    counts = np.bincount(codes)
+    counts = np.bincount(codes[codes >= 0], minlength=1)
     rank = np.empty(len(counts), dtype=np.intp)
     rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
     return np.minimum(rank, CATEGORIES)
 
 
-def _parts(numbers: Scale | None, slots: tuple[IntArray, ...], rows: Rows) -> list[FloatArray]:
-    """Side by side (n, P): the numbers, their powers and products, indicators of categories."""
+def _parts(
+    numbers: Scale | None, slots: tuple[IntArray, ...], gaps: tuple[int, ...], rows: Rows
+) -> list[FloatArray]:
+    """Side by side (n, P): numbers, powers and products, indicators of categories, of gaps."""
     parts: list[FloatArray] = []
     dtype: np.dtype[Any] = np.dtype(np.float64)
     if numbers is not None and rows.numeric is not None:
         dtype = rows.numeric.dtype
         z = numbers(rows.numeric)
+        z[np.isnan(z)] = 0
         parts += [z, _powers(z)]
     for j, slot in enumerate(slots):
         assert rows.codes is not None
         # A category that the sample did not hold counts as a rare one.
         known = np.minimum(rows.codes[:, j], len(slot) - 1)
         column = np.where(rows.codes[:, j] < len(slot), slot[known], slot.max())
+        column[rows.codes[:, j] < 0] = -1
         parts.append((column[:, None] == np.arange(slot.max() + 1)).astype(dtype))
+    if gaps:
+        parts.append(_absent(rows)[:, gaps].astype(dtype))
     return parts

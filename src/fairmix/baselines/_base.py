@@ -125,6 +125,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         groups = None
         if sensitive_features is not None:
             groups = encode_groups(sensitive_features, n_rows=len(X))
+        _check_squares(X)
         if len(X) < self.n_clusters:
             raise ValueError(
                 f"n_clusters={self.n_clusters} clusters need at least as many rows, X has "
@@ -232,6 +233,17 @@ class MatchedClusterer(FairClusterer):
                 "labels_, or fairmix.FairMixture, which assigns new rows."
             )
         return np.asarray(self._new_costs(rows).argmin(axis=1))
+
+
+def _check_squares(X: FloatArray) -> None:
+    """Refuse numbers whose squared distances cannot be added up."""
+    with np.errstate(over="ignore"):
+        largest = np.square(np.abs(X).max(initial=0.0), dtype=np.float64) * 4 * X.size
+    if not np.isfinite(largest):
+        raise ValueError(
+            f"X holds numbers up to {np.abs(X).max():.3g}, so large that squared distances "
+            "overflow. Divide them by a constant, or drop them."
+        )
 
 
 def fairness(mass: FloatArray) -> tuple[float, float]:

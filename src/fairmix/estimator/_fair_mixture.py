@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from fairmix.criteria import CRITERIA
+from fairmix.documentation import Documented
 from fairmix.estimator._streaming import Streaming
 from fairmix.families import COVARIANCE_TYPES
 from fairmix.persistence import ModelFileError, Snapshot, read_model, write_model
@@ -23,12 +24,17 @@ COUNT = Interval(Integral, 1, None, closed="left")
 SHARE = Interval(Real, 0, 1, closed="neither")
 
 
-class FairMixture(Streaming, ClusterMixin, DensityMixin, BaseEstimator):
+class FairMixture(Streaming, Documented, ClusterMixin, DensityMixin, BaseEstimator):
     """Mixture model whose clusters hold every group in its overall share.
 
     Implements and extends "Fair Model-Based Clustering" (Park, Kim, Lee and Kim, AAAI 2026).
     Maximises the likelihood subject to a bound on the gap: how far apart the groups' shares of a
     cluster are, in the worst cluster.
+
+    Missing values (NaN in a numeric column; None, NaN or null in a categorical one) are integrated
+    out of the likelihood, in ``fit`` and for new rows. ``covariance_type="tied"`` and ``"full"``
+    need complete numbers. k-means starts and P(group | x) see the mean instead, P(group | x) also
+    an indicator of each column with gaps.
 
     Parameters
     ----------
@@ -61,6 +67,8 @@ class FairMixture(Streaming, ClusterMixin, DensityMixin, BaseEstimator):
         Categorical columns of X: by their type in a data frame (categories, strings, bools), or
         a mask, names or positions. None categorical gives a Gaussian mixture, all a multinoulli
         mixture, some the product of both.
+    handle_unknown : {"error", "ignore"}, default="error"
+        What a category that ``fit`` has not seen is in new rows: an error, or missing.
     standardize : bool, default=False
         Standardise numeric columns first. The model keeps the scale; fitted parameters and
         densities are then in standardised units.
@@ -164,6 +172,7 @@ class FairMixture(Streaming, ClusterMixin, DensityMixin, BaseEstimator):
 
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
     __metadata_request__predict = {"sensitive_features": True}  # noqa: RUF012
+    __metadata_request__predict_proba = {"sensitive_features": True}  # noqa: RUF012
     __metadata_request__score = {"sensitive_features": True}  # noqa: RUF012
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
@@ -176,6 +185,7 @@ class FairMixture(Streaming, ClusterMixin, DensityMixin, BaseEstimator):
         "criterion": [StrOptions(set(CRITERIA))],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+        "handle_unknown": [StrOptions({"error", "ignore"})],
         "standardize": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "inner_iter": [Interval(Integral, 1, None, closed="left")],
@@ -207,6 +217,7 @@ class FairMixture(Streaming, ClusterMixin, DensityMixin, BaseEstimator):
         criterion: str = "gap",
         covariance_type: str = "tied-spherical",
         categorical_features: object = "from_dtype",
+        handle_unknown: str = "error",
         standardize: bool = False,
         max_iter: int | None = None,
         inner_iter: int = 10,
@@ -234,6 +245,7 @@ class FairMixture(Streaming, ClusterMixin, DensityMixin, BaseEstimator):
         self.criterion = criterion
         self.covariance_type = covariance_type
         self.categorical_features = categorical_features
+        self.handle_unknown = handle_unknown
         self.standardize = standardize
         self.max_iter = max_iter
         self.inner_iter = inner_iter
@@ -251,6 +263,11 @@ class FairMixture(Streaming, ClusterMixin, DensityMixin, BaseEstimator):
         self.fairness_sample_replace = fairness_sample_replace
         self.subsample = subsample
         self.checkpoint = checkpoint
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = not self._complete
+        return tags
 
     def fit(
         self,

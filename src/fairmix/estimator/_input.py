@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
@@ -16,8 +17,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from fairmix.columns import as_frame, has_categories
+from fairmix.columns import Columns, as_frame, has_categories
 from fairmix.estimator._frame_sources import in_blocks
+from fairmix.families import INDEPENDENT
 from fairmix.groups import Groups, encode_groups, match_groups
 from fairmix.model import Model
 from fairmix.tables import is_path
@@ -32,6 +34,8 @@ class Input:
     """Reads X, groups and weights; for estimators with a fitted ``_model``."""
 
     categorical_features: object
+    covariance_type: str
+    handle_unknown: str
     groups_: NDArray[Any]
     _model: Model
 
@@ -71,16 +75,24 @@ class Input:
         categorical = has_categories(frame, self.categorical_features)
         if frame is not None:
             validate_data(self, X, reset=reset, skip_check_array=True)
-            if categorical:
+            if categorical and len(frame):
                 return frame
             # Single precision if all columns have it, as in a table with categories.
             single = all(dtype == nw.Float32 for dtype in frame.schema.values())
             dtype = np.float32 if single else np.float64
-            checked = check_array(frame.to_numpy(), dtype=dtype, input_name="X", estimator=self)
+            checked = check_array(
+                frame.to_numpy(),
+                dtype=None if categorical else dtype,
+                ensure_all_finite="allow-nan",
+                input_name="X",
+                estimator=self,
+            )
         elif categorical:
             checked = validate_data(self, X, dtype=None, reset=reset, ensure_all_finite=False)
         else:
-            checked = validate_data(self, X, dtype=NUMERIC, reset=reset)
+            checked = validate_data(
+                self, X, dtype=NUMERIC, reset=reset, ensure_all_finite="allow-nan"
+            )
         return np.asarray(checked)
 
     def _weights(self, sample_weight: ArrayLike | None, X: Any) -> FloatArray | None:
@@ -120,7 +132,17 @@ class Input:
     def _rows(self, X: Any) -> Rows:
         """Rows of a fitted model's columns."""
         check_is_fitted(self)
-        return self._model.columns.rows(self._read(self._features(X), reset=False))
+        return self._columns.rows(self._read(self._features(X), reset=False))
+
+    @property
+    def _columns(self) -> Columns:
+        """Columns of the fit, for new rows."""
+        return replace(self._model.columns, ignore_unknown=self.handle_unknown == "ignore")
+
+    @property
+    def _complete(self) -> bool:
+        """Whether the covariances need all numbers of a row."""
+        return self.covariance_type not in INDEPENDENT
 
 
 def _warn_of_sensitive_features(frame: nw.DataFrame[Any], groups: Groups) -> None:

@@ -31,6 +31,10 @@ from fairmix.totals import FloatArray, IntArray
 HISTORY_DTYPE = [(name, np.float64) for name in Iteration._fields]
 # Rows of which the most frequent one is looked for.
 REPEAT_ROWS = 100_000
+# How far below the largest number the sum of all squares must stay.
+SPARE = 1e4
+# Weights of all rows together are less than this, and more than its inverse.
+LARGEST_WEIGHT = 1e100
 # Parameters of a fit that do not change its result.
 SILENT = {"verbose", "n_jobs", "checkpoint", "random_state"}
 
@@ -45,6 +49,8 @@ class Learning(Prediction):
     batch_size: float | None
     subsample: float | None
     standardize: bool
+    covariance_type: str
+    reg_covar: float
     warm_start: bool
     checkpoint: str | os.PathLike[str] | None
     get_params: Any
@@ -75,6 +81,8 @@ class Learning(Prediction):
         table = self._read(X, reset=True)
         columns = Columns.learn(table, self.categorical_features)
         weight = self._weights(sample_weight, X)
+        if weight is not None:
+            _check_weights(weight, groups)
         return MemoryData(
             table, columns, groups, weight, effective_n_jobs(self.n_jobs), self._block_rows
         )
@@ -98,6 +106,7 @@ class Learning(Prediction):
     def _learn(self, data: Data) -> None:
         with threadpool_limits(1, user_api="blas"):
             columns, store = data.columns, data.store(data.columns)
+            _check_squares(store)
             if store.n_rows < self.n_components:
                 raise ValueError(
                     f"n_components={self.n_components} clusters need at least as many rows, X has "
@@ -119,7 +128,14 @@ class Learning(Prediction):
         propensity = make_propensity(settings, store, propensity_seed)
         table = Table(store, mixture.family.encode, propensity=propensity, journal=journal)
         warm = self._model.theta_for(mixture) if self.warm_start and self._is_fitted() else None
-        solution = solve(settings, mixture, table, seed, warm)
+        try:
+            solution = solve(settings, mixture, table, seed, warm)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                f"covariance_type={self.covariance_type!r} meets a singular covariance ({error}), "
+                f"with reg_covar={self.reg_covar:g}. Raise reg_covar, or drop columns that others "
+                "determine."
+            ) from error
         order = np.argsort(-mixture.weights(solution.theta), kind="stable")
         offsets = None if solution.offsets is None else solution.offsets[:, order]
         theta = mixture.reorder(solution.theta, order)
@@ -206,6 +222,41 @@ class Learning(Prediction):
             )
         if solution.status is Status.MAX_ITER:
             _warn(solution.status.value)
+
+
+def _check_weights(weight: FloatArray, groups: Groups | None) -> None:
+    """Refuse weights that leave a group without rows, or sums without digits."""
+    total = float(weight.sum())
+    if not 1 / LARGEST_WEIGHT < total < LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight adds up to {total:.3g}. Scale the weights, for example to a mean of 1."
+        )
+    if groups is not None:
+        sizes = np.bincount(groups.codes, weight, len(groups.names))
+        if not sizes.all():
+            raise ValueError(
+                "sensitive_features: no row of "
+                f"{groups.names[int(np.argmin(sizes))]!r} has a positive sample_weight. Leave "
+                "these rows out."
+            )
+
+
+def _check_squares(store: Store) -> None:
+    """Refuse numbers whose squares cannot be added up in their precision."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        moments = store.summary.moments
+    # Missing values are no numbers, so a sum of NaN says nothing about size.
+    squares = np.where(np.isinf(moments.mean), np.inf, moments.squares)
+    if np.fmax.reduce(squares, initial=0.0) < np.finfo(np.float32).max / SPARE:
+        return
+    numeric = store.sample(1, np.random.default_rng(0)).rows.numeric
+    assert numeric is not None
+    over = squares >= np.finfo(numeric.dtype).max / SPARE
+    if over.any():
+        raise ValueError(
+            f"X holds numbers so large that their squares overflow in {numeric.dtype}, first in "
+            f"numeric column {int(np.argmax(over))}. Divide them by a constant, or drop them."
+        )
 
 
 def _repeats(store: Store) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, overload
 
+import narwhals as nw
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
@@ -14,11 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from fairmix.certificate import Certificate, certify
+from fairmix.columns import as_frame, categorical_positions, column_title
 from fairmix.estimator._file_input import FileInput
 from fairmix.estimator._frame_sources import in_blocks, is_dask, lazy_labels
 from fairmix.fairness_table import FairnessTable, fairness_table
+from fairmix.model import Model
 from fairmix.tables import PathLike, is_path
-from fairmix.totals import IntArray
+from fairmix.totals import IntArray, Rows
+
+# Kinds of NumPy's types that are numbers.
+NUMBERS = ("b", "i", "u", "f")
 
 
 class Prediction(FileInput):
@@ -69,9 +76,38 @@ class Prediction(FileInput):
         return self._labels(X, sensitive_features)
 
     def _labels(self, X: Any, sensitive_features: Any) -> IntArray:
-        rows, groups = self._rows(X), self._known_groups(X, sensitive_features)
+        rows, groups = self._near_rows(X), self._known_groups(X, sensitive_features)
         with threadpool_limits(1, user_api="blas"):
             return self._model.labels(rows, groups, n_jobs=effective_n_jobs(self.n_jobs))
+
+    def _read(self, X: Any, *, reset: bool) -> nw.DataFrame[Any] | NDArray[Any]:
+        """X as in `Input`, but nothing that would be read as other numbers in silence."""
+        if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+            masked = np.count_nonzero(np.ma.getmaskarray(X))
+            raise ValueError(
+                f"X is a masked array with {masked} masked values, which would "
+                "count as numbers. Drop these rows, or fill the values: X.filled(...)."
+            )
+        if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+            raise ValueError(
+                f"X has type {X.dtype}, not numbers. Convert it, for example to days since a date."
+            )
+        frame = as_frame(X)
+        if frame is not None:
+            _check_types(frame, self.categorical_features)
+        return super()._read(X, reset=reset)
+
+    def _near_rows(self, X: Any) -> Rows:
+        """Rows that are near enough to the model for finite densities."""
+        with np.errstate(over="ignore"):  # a tiny scale; what overflows is refused
+            rows = self._rows(X)
+        if rows.numeric is not None and not _has_densities(self._model, rows):
+            raise ValueError(
+                "X holds numbers so far from those of the fit that densities overflow; the "
+                f"largest is {np.nanmax(np.abs(rows.numeric)):.3g} as the model sees it. Drop "
+                "these rows, or bring them to the units of the fit."
+            )
+        return rows
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
         """Responsibilities: probability of each cluster given the row.
@@ -88,7 +124,7 @@ class Prediction(FileInput):
         ndarray of shape (n_rows, n_components)
             At the temperature of the fit; the largest entry of a row is its label.
         """
-        rows, groups = self._rows(X), self._known_groups(X, sensitive_features)
+        rows, groups = self._near_rows(X), self._known_groups(X, sensitive_features)
         with threadpool_limits(1, user_api="blas"):
             return self._model.probabilities(rows, groups, n_jobs=effective_n_jobs(self.n_jobs))
 
@@ -149,7 +185,7 @@ class Prediction(FileInput):
         -------
         ndarray of shape (n_rows,)
         """
-        rows = self._rows(X)
+        rows = self._near_rows(X)
         with threadpool_limits(1, user_api="blas"):
             return self._model.log_densities(rows, n_jobs=effective_n_jobs(self.n_jobs))
 
@@ -188,7 +224,7 @@ class Prediction(FileInput):
 
     def icl(self, X: Any) -> float:
         """Integrated completed likelihood: BIC plus twice the entropy of the posterior."""
-        psi = self._model.posterior(self._rows(X))
+        psi = self._model.posterior(self._near_rows(X))
         return self.bic(X) - 2.0 * float(xlogy(psi, psi).sum())
 
     def _deviance(self, X: Any) -> float:
@@ -210,8 +246,8 @@ class Prediction(FileInput):
             Component of each row.
         """
         check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples={n_samples}. Give a number of at least 1.")
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r}. Give a whole number of at least 1.")
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         rows, labels = self._model.draw(n_samples, rng)
         return self._model.columns.table(rows), labels
@@ -292,3 +328,35 @@ class Prediction(FileInput):
         if isinstance(sensitive_features, str):
             sensitive_features = self._named_column(X, sensitive_features)
         return labels, sensitive_features
+
+
+def _check_types(frame: nw.DataFrame[Any], categorical_features: object) -> None:
+    """Refuse columns of dates, lists and the like that are not named as categories."""
+    names = tuple(map(str, frame.columns))
+    categorical = categorical_positions(categorical_features, frame, names)
+    for j, dtype in enumerate(frame.schema.values()):
+        odd = dtype.is_temporal() or dtype.is_nested() or dtype == nw.Binary
+        if dtype == nw.Unknown:
+            odd = getattr(frame[:, j].to_native().dtype, "kind", "") not in NUMBERS
+        if odd and j not in categorical:
+            raise ValueError(
+                f"{column_title(names[j])} has type {dtype}, not numbers. Convert it, drop it, or "
+                "name it in categorical_features."
+            )
+
+
+def _has_densities(model: Model, rows: Rows) -> bool:
+    """Whether the logits of all rows are finite.
+
+    Three corners of the box that holds the rows stand for them: the lowest, the highest and the
+    one farthest from zero, where every square and product is at its largest.
+    """
+    assert rows.numeric is not None
+    # What is missing counts for nothing; a column may have nothing else.
+    low, high = np.fmin.reduce(rows.numeric, axis=0), np.fmax.reduce(rows.numeric, axis=0)
+    corners = np.stack([low, high, np.where(np.abs(low) > np.abs(high), low, high)])
+    codes = None if rows.codes is None else np.repeat(rows.codes[:1], len(corners), axis=0)
+    groups = None if model.offsets is None else np.zeros(len(corners), dtype=np.intp)
+    with np.errstate(over="ignore", invalid="ignore"):
+        psi = model.probabilities(Rows(corners, codes), groups)
+    return bool(np.isfinite(psi).all())

@@ -3,6 +3,9 @@
 T(x) has one column per category, of which one per variable is one: the product with W is a table
 look-up, and no one-hot array exists. theta holds unnormalised log-probabilities; W is their
 log-softmax within each variable.
+
+A missing category (code -1) is integrated out: it counts as the one more column at the end of T(x),
+whose weight is zero.
 """
 
 from __future__ import annotations
@@ -35,14 +38,19 @@ class Categorical:
     levels: tuple[int, ...]
 
     @property
-    def n_features(self) -> int:
-        """P: all categories of all variables."""
+    def n_categories(self) -> int:
+        """All categories of all variables."""
         return sum(self.levels)
+
+    @property
+    def n_features(self) -> int:
+        """P: the categories, and what stands for a missing one."""
+        return self.n_categories + 1
 
     @property
     def n_parameters(self) -> int:
         """Free probabilities."""
-        return self.n_components * (self.n_features - len(self.levels))
+        return self.n_components * (self.n_categories - len(self.levels))
 
     @property
     def _starts(self) -> np.ndarray:
@@ -55,25 +63,33 @@ class Categorical:
     def encode(self, rows: Rows) -> Features:
         """Codes shifted so that each variable has its own columns."""
         assert rows.codes is not None
-        return Features(None, (rows.codes + self._starts).astype(np.intp))
+        codes = (rows.codes + self._starts).astype(np.intp)
+        absent = rows.codes < 0
+        if absent.any():
+            codes[absent] = self.n_categories
+        return Features(None, codes)
 
     def logits(self, theta: FloatArray) -> Logits:
         """Log-probabilities."""
-        scores = theta.reshape(self.n_components, self.n_features)
-        W = np.hstack([log_softmax(scores[:, part], axis=1) for part in self._variables()])
-        return Logits(np.zeros(self.n_components), W)
+        absent = np.zeros((self.n_components, 1))
+        return Logits(np.zeros(self.n_components), np.hstack([self._scores(theta), absent]))
+
+    def _scores(self, theta: FloatArray) -> FloatArray:
+        """Log-probabilities, (K, categories)."""
+        scores = theta.reshape(self.n_components, self.n_categories)
+        return np.hstack([log_softmax(scores[:, part], axis=1) for part in self._variables()])
 
     def pullback(self, theta: FloatArray, grad: Logits) -> FloatArray:
         """Chain rule through the log-softmax."""
-        p = np.exp(self.logits(theta).W)
-        out = grad.W.copy()
+        p = np.exp(self._scores(theta))
+        out = grad.W[:, : self.n_categories].copy()
         for part in self._variables():
             out[:, part] -= p[:, part] * grad.W[:, part].sum(axis=1, keepdims=True)
         return out.ravel()
 
     def maximize(self, sums: Logits) -> FloatArray:
-        """Weighted shares of each category, bounded away from zero."""
-        counts = np.maximum(sums.W, 0)
+        """Weighted shares of each category among those known, bounded away from zero."""
+        counts = np.maximum(sums.W[:, : self.n_categories], 0)
         overall = counts.sum(axis=0)
         out = np.empty_like(counts)
         for part in self._variables():
@@ -89,7 +105,7 @@ class Categorical:
 
     def unpack(self, theta: FloatArray) -> dict[str, FloatArray]:
         """Probabilities, (K, P): the categories of all variables side by side."""
-        return {"probabilities": np.exp(self.logits(theta).W)}
+        return {"probabilities": np.exp(self._scores(theta))}
 
     def pack(self, parameters: dict[str, FloatArray]) -> FloatArray:
         """Theta of given probabilities."""
@@ -97,24 +113,31 @@ class Categorical:
 
     def random_probabilities(self, rng: np.random.Generator) -> FloatArray:
         """Softmax of uniform numbers within each variable: the paper's initial value."""
-        scores = rng.random((self.n_components, self.n_features))
-        return np.exp(self.logits(scores.ravel()).W)
+        scores = rng.random((self.n_components, self.n_categories))
+        return np.exp(self._scores(scores.ravel()))
 
     def indicators(self, rows: Rows) -> FloatArray:
-        """Categories as 0/1 columns. Only for k-means, which needs points."""
+        """Categories as 0/1 columns, a missing one as the shares of the others.
+
+        Only for k-means, which needs points.
+        """
         codes = self.encode(rows).codes
         assert codes is not None
         out = np.zeros((rows.n_rows, self.n_features))
         np.put_along_axis(out, codes, 1.0, axis=1)
-        return out
+        for part, column in zip(self._variables(), codes.T, strict=True):
+            absent = column == self.n_categories
+            if absent.any():
+                out[absent, part] = out[~absent, part].mean(axis=0) if not absent.all() else 0.0
+        return out[:, : self.n_categories]
 
     def reorder(self, theta: FloatArray, order: IntArray) -> FloatArray:
         """Theta with the components in another order."""
-        return theta.reshape(self.n_components, self.n_features)[order].ravel()
+        return theta.reshape(self.n_components, self.n_categories)[order].ravel()
 
     def draw(self, theta: FloatArray, labels: IntArray, rng: np.random.Generator) -> Rows:
         """Random codes, by inverting each variable's distribution function."""
-        p = np.exp(self.logits(theta).W)
+        p = np.exp(self._scores(theta))
         codes = np.empty((len(labels), len(self.levels)), dtype=np.intp)
         for j, part in enumerate(self._variables()):
             distribution = p[:, part].cumsum(axis=1)[labels]

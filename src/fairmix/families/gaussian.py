@@ -6,6 +6,11 @@ share it. With x centred, T(x) = (x, t(x)) where t is ``|x|^2``, ``x^2`` or the 
 
     -mu^T A mu / 2 + log|A| / 2 - d/2 log(2 pi)  +  <A mu, x>  -  x^T A x / 2
 
+A missing number (NaN) is integrated out: where columns are independent, its factor is left out of
+the density. T(x) then goes on with an indicator of each missing number, whose weight takes back
+what b holds of its column. A run of complete rows has no such columns, and costs nothing. A full
+matrix has no factors, so it takes complete rows only.
+
 theta holds the centred means and, for the first two shapes, log standard deviations; for a full
 matrix the lower Cholesky factor L of A = L L^T with logarithms on its diagonal. So every real
 vector is a valid theta and gradient steps need no constraint.
@@ -17,6 +22,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairmix.totals import Features, FloatArray, IntArray, Logits, Rows
 
@@ -30,6 +36,9 @@ COVARIANCE_TYPES: dict[str, tuple[Shape, bool]] = {
     "tied": ("matrix", True),
     "full": ("matrix", False),
 }
+
+# Structures whose columns are independent within a component.
+INDEPENDENT = tuple(name for name, (shape, _) in COVARIANCE_TYPES.items() if shape != "matrix")
 
 LOG_2PI = float(np.log(2 * np.pi))
 # A component whose mass is below this share of all rows has no covariance of its own.
@@ -78,9 +87,14 @@ class Gaussian:
         return {"one": 1, "columns": self.d, "matrix": self.d * (self.d + 1) // 2}[self.shape]
 
     @property
+    def n_indicators(self) -> int:
+        """Columns of T(x) that mark missing numbers; none where there must not be any."""
+        return 0 if self.shape == "matrix" else self.d
+
+    @property
     def n_features(self) -> int:
         """P."""
-        return self.d + self.n_scales
+        return self.d + self.n_scales + self.n_indicators
 
     @property
     def n_parameters(self) -> int:
@@ -88,17 +102,35 @@ class Gaussian:
         return self.n_components * self.d + self.n_covariances * self.n_scales
 
     def encode(self, rows: Rows) -> Features:
-        """(x, t(x)) with x centred."""
+        """(x, t(x)) with x centred and, where a number is missing, the indicators."""
         assert rows.numeric is not None
         x = (rows.numeric - self.center).astype(rows.numeric.dtype)
+        t = self._products(x)
+        # The smallest tells: NaN in x is NaN in t.
+        if not np.isnan(t.min(initial=0.0)):
+            return Features(np.hstack([x, t]), None)
+        absent = np.isnan(x)
+        assert self.n_indicators or not absent.any()
+        x[absent] = 0
+        marks = absent[:, : self.n_indicators].astype(x.dtype)
+        return Features(np.hstack([x, self._products(x), marks]), None)
+
+    def _products(self, x: FloatArray) -> FloatArray:
+        """t(x)."""
         if self.shape == "one":
-            t = np.einsum("ij,ij->i", x, x)[:, None]
-        elif self.shape == "columns":
-            t = x * x
-        else:
-            i, j = self._pairs()
-            t = x[:, i] * x[:, j]
-        return Features(np.hstack([x, t]), None)
+            return np.asarray(np.einsum("ij,ij->i", x, x)[:, None])
+        if self.shape == "columns":
+            return x * x
+        i, j = self._pairs()
+        return np.asarray(x[:, i] * x[:, j])
+
+    def points(self, rows: Rows) -> FloatArray:
+        """The numbers with missing ones at the centre. Only for k-means, which needs points."""
+        assert rows.numeric is not None
+        absent = np.isnan(rows.numeric)
+        if not absent.any():
+            return rows.numeric
+        return np.where(absent, self.center, rows.numeric).astype(rows.numeric.dtype)
 
     def logits(self, theta: FloatArray) -> Logits:
         """See the module docstring."""
@@ -111,19 +143,22 @@ class Gaussian:
             i, j = self._pairs()
             quadratic = precision[:, i, j] * np.where(i == j, -0.5, -1.0)
             log_det = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+            absent = np.zeros((self.n_components, 0))
         else:
             precision = np.exp(-2 * scales)
             linear = precision * mu
             quadratic = -0.5 * precision
             log_det = -2 * scales.sum(axis=1) * (d if self.shape == "one" else 1)
+            absent = scales + 0.5 * (linear * mu + LOG_2PI)
         b = 0.5 * (log_det - np.einsum("kd,kd->k", linear, mu) - d * LOG_2PI)
-        return Logits(b, np.hstack([linear, self._each(quadratic)]))
+        return Logits(b, np.hstack([linear, self._each(quadratic), absent]))
 
     def pullback(self, theta: FloatArray, grad: Logits) -> FloatArray:
         """Chain rule through ``logits``."""
         mu, scales = self._split(theta)
         d = self.d
-        g_linear, g_quadratic, g_b = grad.W[:, :d], grad.W[:, d:], grad.b[:, None]
+        g_linear, g_quadratic, g_absent = self._parts(grad.W)
+        g_b = grad.b[:, None]
         if self.shape == "matrix":
             factor = self._factors(scales)
             precision = self._each(factor @ factor.transpose(0, 2, 1))
@@ -131,12 +166,15 @@ class Gaussian:
             g_scales = self._pull_factors(mu, factor, grad)
         else:
             precision = np.exp(-2 * scales)
-            g_mu = precision * (g_linear - g_b * mu)
-            g_precision = mu * (g_linear - 0.5 * g_b * mu)
+            # An indicator takes back the part of b that its column has.
+            g_column = g_b - g_absent
+            g_mu = precision * (g_linear - g_column * mu)
+            g_precision = mu * (g_linear - 0.5 * g_column * mu)
+            g_log_det = g_column
             if self.shape == "one":
                 g_precision = g_precision.sum(axis=1, keepdims=True)
+                g_log_det = g_b * d - g_absent.sum(axis=1, keepdims=True)
             g_precision = g_precision - 0.5 * g_quadratic
-            g_log_det = g_b * (d if self.shape == "one" else 1)
             g_scales = self._pool(-2 * precision * g_precision - g_log_det)
         return np.concatenate([g_mu.ravel(), g_scales.ravel()])
 
@@ -158,32 +196,37 @@ class Gaussian:
         return np.asarray(g_factor[:, low[0], low[1]])
 
     def maximize(self, sums: Logits) -> FloatArray:
-        """Weighted means and covariances."""
+        """Weighted means and covariances, of the numbers that are there."""
+        linear, second, absent = self._parts(sums.W)
         smallest = EMPTY_SHARE * sums.b.sum()
-        empty = sums.b <= smallest
-        mass = np.maximum(sums.b, smallest)
-        mu = sums.W[:, : self.d] / mass[:, None]
-        mu[empty] = sums.W[:, : self.d].sum(axis=0) / mass.sum()
-        return self._join(mu, self._maximal_scales(mass, mu, empty, sums.W[:, self.d :]))
+        # (K, 1), or (K, d) where numbers are missing.
+        mass = sums.b[:, None] - absent if absent.any() else sums.b[:, None]
+        empty = mass <= smallest
+        mass = np.maximum(mass, smallest)
+        mu = np.where(empty, linear.sum(axis=0) / mass.sum(axis=0), linear / mass)
+        return self._join(mu, self._maximal_scales(mass, mu, empty, second))
 
     def _maximal_scales(
-        self, mass: FloatArray, mu: FloatArray, empty: IntArray, second: FloatArray
+        self, mass: FloatArray, mu: FloatArray, empty: NDArray[np.bool_], second: FloatArray
     ) -> FloatArray:
         """Scales of the covariances around ``mu``, given sums of t(x)."""
         if self.shape == "one":
-            squares = (mu * mu).sum(axis=1, keepdims=True)
-            scatter = (second - mass[:, None] * squares) / self.d
+            squares = mu * mu
+            if mass.shape[1] == 1:
+                scatter = (second - mass * squares.sum(axis=1, keepdims=True)) / self.d
+            else:
+                scatter = (second - (mass * squares).sum(axis=1, keepdims=True)) / self.d
+                mass = mass.mean(axis=1, keepdims=True)
+                empty = np.asarray(empty.all(axis=1, keepdims=True))
         elif self.shape == "columns":
-            scatter = second - mass[:, None] * mu * mu
+            scatter = second - mass * mu * mu
         else:
             i, j = self._pairs()
-            scatter = second - mass[:, None] * mu[:, i] * mu[:, j]
-        pooled = scatter.sum(axis=0) / mass.sum()
+            scatter = second - mass * mu[:, i] * mu[:, j]
+        pooled = scatter.sum(axis=0) / mass.sum(axis=0)
         if self.n_covariances == 1:
             return self._scales(pooled[None])
-        covariance = scatter / mass[:, None]
-        covariance[empty] = pooled
-        return self._scales(covariance)
+        return self._scales(np.where(empty, pooled, scatter / mass))
 
     def _scales(self, covariance: FloatArray) -> FloatArray:
         """Scales of covariances given as (., n_scales) numbers, regularised and bounded below."""
@@ -267,6 +310,11 @@ class Gaussian:
         else:
             noise = noise * self._each(np.exp(scales))[labels]
         return Rows(mu[labels] + noise + self.center, None)
+
+    def _parts(self, W: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Columns of x, of t(x) and of the indicators; sums of complete rows may lack the last."""
+        linear, second, absent = np.split(W, [self.d, self.d + self.n_scales], axis=1)
+        return linear, second, absent
 
     def _split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         cut = self.n_components * self.d

@@ -34,7 +34,7 @@ class Product:
         return self.gaussian.n_parameters + self.categorical.n_parameters
 
     def _split_theta(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        cut = len(theta) - self.n_components * self.categorical.n_features
+        cut = len(theta) - self.n_components * self.categorical.n_categories
         return theta[:cut], theta[cut:]
 
     def _split(self, logits: Logits) -> tuple[Logits, Logits]:
@@ -43,7 +43,11 @@ class Product:
 
     def encode(self, rows: Rows) -> Features:
         """Dense features of the numbers, codes of the categories."""
-        return Features(self.gaussian.encode(rows).dense, self.categorical.encode(rows).codes)
+        dense, codes = self.gaussian.encode(rows).dense, self.categorical.encode(rows).codes
+        assert dense is not None
+        assert codes is not None
+        # Codes count from the end of the dense features, which complete rows have fewer of.
+        return Features(dense, codes + (self.gaussian.n_features - dense.shape[1]))
 
     def logits(self, theta: FloatArray) -> Logits:
         """Log-densities add up."""

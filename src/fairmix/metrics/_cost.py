@@ -50,6 +50,16 @@ def clustering_cost(
     data = _read_data(X)
     clusters = read_assignment(assignment, n_rows=len(data))
     weights = read_weights(sample_weight, len(data))
+    with np.errstate(over="ignore", invalid="ignore"):  # told below
+        cost = _cost(data, clusters, weights)
+    if not np.isfinite(cost):
+        raise ValueError(
+            "X holds numbers so large that squared distances overflow. Divide them by a constant."
+        )
+    return cost
+
+
+def _cost(data: NDArray[Any], clusters: Assignment, weights: Array | None) -> float:
     mass, means = _means(data, clusters, weights)
     squares = 0.0
     left_over = np.zeros_like(means)
@@ -59,10 +69,13 @@ def clustering_cost(
         squares += square
         left_over += difference
     correction = np.divide(left_over**2, mass, out=np.zeros_like(means), where=mass > 0)
-    return max(squares - float(correction.sum()), 0.0)
+    # Not by max(., 0), which would turn NaN into 0.
+    return float(np.maximum(squares - correction.sum(), 0.0))
 
 
 def _read_data(X: ArrayLike) -> NDArray[Any]:
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ValueError("X is a masked array. Drop the rows with masked values, or fill them.")
     data = np.asarray(X)
     if data.ndim != 2 or 0 in data.shape or data.dtype.kind not in "biuf":
         raise ValueError(

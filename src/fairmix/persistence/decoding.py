@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from fairmix.columns import Columns
-from fairmix.families import COVARIANCE_TYPES, Categorical, Family, Gaussian, Product
+from fairmix.families import (
+    COVARIANCE_TYPES,
+    INDEPENDENT,
+    Categorical,
+    Family,
+    Gaussian,
+    Product,
+)
 from fairmix.mixture import Mixture
 from fairmix.model import Model
 from fairmix.persistence.archive import MAX_BYTES, ModelFileError
@@ -26,7 +34,7 @@ from fairmix.persistence.snapshot import (
 )
 from fairmix.propensity import Propensity, Scale
 from fairmix.solvers import Iteration
-from fairmix.totals import FloatArray, IntArray, Rows
+from fairmix.totals import IntArray, Rows
 
 # Parameters that may be lists, and the longest text that may be one.
 LISTED = ("categorical_features",)
@@ -140,6 +148,9 @@ def _model(
     if temperature <= 0:
         raise ModelFileError(f"model.json: mixture: temperature is {temperature}, not positive.")
     mixture.done()
+    gaussian = family.gaussian if isinstance(family, Product) else family
+    complete = isinstance(gaussian, Gaussian) and gaussian.covariance_type not in INDEPENDENT
+    columns = replace(columns, complete=complete)
     return Model(columns, Mixture(family), theta, offsets, propensity, temperature)
 
 
@@ -148,7 +159,7 @@ def _family(
 ) -> tuple[Family, int]:
     """The family that the kinds of columns call for, and the length of its theta."""
     categorical = Categorical(n_components, tuple(map(len, columns.levels)))
-    n_scores = n_components * categorical.n_features
+    n_scores = n_components * categorical.n_categories
     if not columns.numeric:
         for name in ("covariance_type", "reg_covar"):
             if mixture.has(name):
@@ -175,6 +186,9 @@ def _propensity(slots: Fields, arrays: Arrays, columns: Columns, n_groups: int) 
             raise ModelFileError("propensity_deviation.npy holds numbers that are not positive.")
         numbers = Scale(arrays.floats("propensity_mean", n_numeric), deviation)
     lengths = slots.wholes("slots", 1)
+    gaps = slots.wholes("gaps", high=len(columns.names) - 1) if slots.holds("gaps") else []
+    if sorted(set(gaps)) != gaps:
+        raise ModelFileError("model.json: propensity: gaps is not sorted.")
     slots.done()
     if len(lengths) != len(columns.levels):
         raise ModelFileError("model.json: propensity: slots is not one for each category column.")
@@ -189,6 +203,7 @@ def _propensity(slots: Fields, arrays: Arrays, columns: Columns, n_groups: int) 
         codes,
         arrays.floats("propensity_coefficients", n_groups, None),
         arrays.floats("propensity_intercepts", n_groups),
+        tuple(gaps),
     )
     _try_propensity(propensity, columns)
     return propensity
@@ -199,6 +214,9 @@ def _try_propensity(propensity: Propensity, columns: Columns) -> None:
     numbers = np.zeros((1, len(columns.numeric))) if columns.numeric else None
     codes = np.zeros((1, len(columns.levels)), dtype=np.intp) if columns.levels else None
     with np.errstate(all="ignore"):
+        largest = np.abs(propensity.coefficients).sum(axis=1) + np.abs(propensity.intercepts)
+        if not np.isfinite(largest).all():
+            raise ModelFileError("propensity_coefficients.npy holds numbers that are too large.")
         try:
             propensity(Rows(numbers, codes))
         except ValueError:
@@ -215,11 +233,14 @@ def _derived(model: Model) -> dict[str, Any]:
             found = model.parameters()
         except np.linalg.LinAlgError:
             raise ModelFileError("theta.npy holds a covariance that is singular.") from None
-    numbers: list[FloatArray] = [logits.b, logits.W]
+        # As assignment divides them.
+        numbers = [part / model.temperature for part in (logits.b, logits.W)]
+        if model.offsets is not None:
+            numbers.append(model.offsets / model.temperature)
     for value in found.values():
         numbers += value if isinstance(value, list) else [value]
     if not all(np.isfinite(part).all() for part in numbers):
-        raise ModelFileError("theta.npy holds numbers that are too large for a density.")
+        raise ModelFileError("it holds parameters that are too large for a density.")
     return {f"{name}_": value for name, value in found.items()}
 
 

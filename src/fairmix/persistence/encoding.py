@@ -84,7 +84,9 @@ def _mixture(model: Model) -> dict[str, Any]:
 
 
 def _propensity(propensity: Propensity | None) -> dict[str, Any] | None:
-    return None if propensity is None else {"slots": [len(slot) for slot in propensity.slots]}
+    if propensity is None:
+        return None
+    return {"slots": [len(slot) for slot in propensity.slots], "gaps": list(propensity.gaps)}
 
 
 def _arrays(model: Model, fitted: Mapping[str, Any]) -> dict[str, Array]:

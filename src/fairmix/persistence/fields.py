@@ -38,6 +38,10 @@ class Fields:
             self._values[name] = value
         return value is not None
 
+    def holds(self, name: str) -> bool:
+        """Whether there is a value, which files of earlier versions lack."""
+        return name in self._values
+
     def value(self, name: str) -> Any:
         """Any value."""
         if name not in self._values:

@@ -43,7 +43,7 @@ class Settings:
         The same for the Census, where plain clusters are less fair and VFC is slow.
     bounds : tuple of float
         ``max_gap`` of our methods.
-    strict_bounds : tuple of float
+    strict_bounds, census_strict_bounds : tuple of float
         ``max_gap`` of FMC-EM under a bound, which is slow.
     tight_bound : float
         ``max_gap`` that stands for nearly perfect fairness.
@@ -74,6 +74,7 @@ class Settings:
     census_bounds: tuple[float, ...]
     bounds: tuple[float, ...]
     strict_bounds: tuple[float, ...]
+    census_strict_bounds: tuple[float, ...]
     tight_bound: float = 0.002
     clusters: int = 10
     shares: tuple[float, ...] = (0.01, 0.03, 0.05, 0.1)
@@ -103,6 +104,7 @@ class Settings:
             variational_strengths=(0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0),
             bounds=(0.0, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1),
             strict_bounds=(0.002, 0.005, 0.01, 0.02),
+            census_strict_bounds=(0.002, 0.01),
         )
 
     @classmethod
@@ -127,6 +129,7 @@ class Settings:
             census_bounds=(0.0, 0.002, 0.01, 0.05, 0.1, 0.2, 0.4),
             bounds=(0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1),
             strict_bounds=(0.002, 0.01),
+            census_strict_bounds=(0.01,),
             gd={"learning_rate": 1e-2, "max_iter": 600},
         )
 
@@ -152,6 +155,7 @@ class Settings:
             census_bounds=(0.3,),
             bounds=(0.1, 0.3),
             strict_bounds=(0.3,),
+            census_strict_bounds=(0.3,),
             tight_bound=0.3,
             clusters=3,
             shares=(0.3,),

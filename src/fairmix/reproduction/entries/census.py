@@ -31,7 +31,7 @@ def census_sweep(settings: Settings, chosen: Sequence[str], unit_length: bool) -
     values = {
         m.VFC: settings.census_variational_strengths,
         m.FMC_EM: settings.census_strengths,
-        m.FMC_BOUNDED: settings.strict_bounds,
+        m.FMC_BOUNDED: settings.census_strict_bounds,
         m.LABELS: settings.census_bounds,
         m.AWARE: settings.census_bounds,
     }

@@ -48,6 +48,12 @@ def conclude(settings: Settings, records: Records, *, x: str) -> Result:
     """Bands of the cost, and which solver is cheaper and steadier."""
     views = [settings.view(data) for data in DATA]
     notes = [f"Bands are one standard deviation over {len(settings.band_seeds)} seeds."]
+    lost = {TITLES[point.unit.view.data] for point in records if not point.filled}
+    if lost:
+        notes.append(
+            f"Some fits lost clusters ({', '.join(sorted(lost))}; see the table). They are in the "
+            "figure, but the claims about cost leave them out."
+        )
     if settings.gd:
         notes.append(
             f"FMC-GD ran with {settings.gd}, not with the paper's T = 10,000 and gamma = 1e-3: "

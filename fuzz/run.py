@@ -1,0 +1,60 @@
+"""Runs a target under atheris: ``run.py <target> <seconds> <corpus folder>``.
+
+A folder of inputs goes on from an earlier run. At the end, what became of the inputs is printed.
+"""
+
+from __future__ import annotations
+
+import collections
+import importlib
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import atheris
+
+# Larger inputs only take longer.
+LONGEST = 8192
+# Figures are written this often, because libFuzzer ends the process itself.
+EVERY = 500
+
+
+def main(target: str, seconds: str, corpus: str) -> None:
+    """Fuzz a target for some seconds."""
+    with atheris.instrument_imports(include=["fairmix"]):
+        module = importlib.import_module(target)
+    folder, found = Path(tempfile.mkdtemp(prefix="fairmix-fuzz-")), Path(corpus)
+    found.mkdir(parents=True, exist_ok=True)
+    for name, content in module.seeds().items():
+        (found / name).write_bytes(content)
+    outcomes: collections.Counter[str] = collections.Counter()
+    started = time.monotonic()
+
+    def one(data: bytes) -> None:
+        outcomes[module.check(data, folder)] += 1
+        if outcomes.total() % EVERY == 0:
+            figures = {"seconds": round(time.monotonic() - started), **outcomes}
+            (found.parent / f"{target}.json").write_text(json.dumps(figures))
+
+    words = found.parent / f"{target}.dict"
+    words.write_text("".join(f'"{_escaped(word)}"\n' for word in module.DICTIONARY))
+    options = [
+        f"-dict={words}",
+        f"-max_total_time={seconds}",
+        f"-max_len={LONGEST}",
+        "-timeout=60",
+        "-rss_limit_mb=4096",
+    ]
+    options += [f"-artifact_prefix={found.parent}/{target}-"]
+    atheris.Setup([sys.argv[0], *options, str(found)], one)
+    atheris.Fuzz()
+
+
+def _escaped(word: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in word)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,79 @@
+"""Fuzz of the path from a text file to a fit: one clear error, or a fit with finite figures.
+
+The first byte of an input picks the kind of the file and the columns with a role; the rest is the
+content of the file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from fairmix import FairMixture
+from fairmix.roles import find_roles
+from fairmix.tables import FileBlocks, column_names
+
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".txt")
+PACKED = 2
+# Characters of an error.
+LONGEST = 2000
+DICTIONARY = (b"nan", b"inf", b"NA", b"1e300", b"1e-320", b'"', b'""', b"\r\n", b"\n\n", b";", b"|")
+TEXTS = {
+    "numbers": b"a,b,g\n1,2,u\n3,4,v\n5,6.5,u\n-7e3,8,v\n",
+    "words": b"a,b,g\nred,2,u\nblue,4,v\nred,6,u\ngreen,8,v\n",
+    "quotes": b'"a, b","c ""d""",g\r\n"1","x\ny",u\r\n"2","z",v\r\n3,,u\r\n',
+    "gaps": b"a,b,g\n1,NA,u\n,4,v\nnan,inf,u\n1e300,-0,v\n",
+    "semicolons": b"a;b;g\n1;2;u\n3;4;v\n5;6;u\n",
+    "tabs": b"a\tb\tg\n1\t2\tu\n3\t4\tv\n",
+    "unicode": "größe,名前,g\n1,ä,u\n2,名,v\n3,ä,u\n".encode(),
+    "marked": b"\xef\xbb\xbfa,b,g\n1,2,u\n3,4,v\n",
+    "utf-16": "a,b\n1,2\n".encode("utf-16"),
+    "ragged": b"a,b,g\n1,2\n3,4,v,5\n",
+    "twice": b"a,a,g\n1,2,u\n3,4,v\n",
+    "headless": b"1,2,3\n4,5,6\n7,8,9\n",
+    "bytes": b"a,b\n\x00\xff,2\n\x80,3\n",
+    "dates": b"a,b\n2020-01-01,1\n2021-02-03,2\n",
+}
+
+
+def seeds() -> dict[str, bytes]:
+    """Each text as each kind of file, with and without a column of groups."""
+    return {
+        f"{name}-{first}": bytes([first]) + text for name, text in TEXTS.items() for first in (0, 5)
+    } | {"packed": bytes([PACKED]) + gzip.compress(TEXTS["numbers"])}
+
+
+def check(data: bytes, folder: Path) -> str:
+    """What became of an input; anything that is no promise of the reader raises."""
+    choice = data[0] if data else 0
+    path = folder / f"data{SUFFIXES[choice % 4]}"
+    path.write_bytes(data[1:])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", message="Groups of fewer than")
+        try:
+            return _fit(path, named=bool(choice & 4), standardize=bool(choice & 8))
+        except ValueError as error:
+            if type(error) is not ValueError or not 10 < len(str(error)) < LONGEST:
+                raise AssertionError("the error is no clear one") from error
+            return "refused"
+        finally:
+            path.unlink()
+
+
+def _fit(path: Path, *, named: bool, standardize: bool) -> str:
+    names = column_names(path)
+    roles = find_roles(FileBlocks(path), names)
+    assert [role.name for role in roles] == names
+    model = FairMixture(1, fairness_strength=0, max_iter=2, standardize=standardize, random_state=0)
+    model.fit(path, sensitive_features=names[-1] if named else None)
+    for name, value in vars(model).items():
+        if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            assert np.isfinite(value).all(), (name, value)
+    assert np.isfinite(model.lower_bound_), model.lower_bound_
+    return "fitted"

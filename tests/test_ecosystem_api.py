@@ -1,0 +1,177 @@
+"""What is public: names, types and the policy that keeps them."""
+
+import importlib
+import inspect
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# A name that goes from here needs the steps of docs/deprecation-policy.md.
+PUBLIC = {
+    "fairmix": [
+        "FairMixture",
+        "compare",
+        "load",
+        "model_card",
+        "pareto_front",
+        "select_n_components",
+        "to_onnx",
+    ],
+    "fairmix.baselines": ["AlignedFairKMeans", "FairletKMeans", "VariationalFairKMeans"],
+    "fairmix.certificate": ["Certificate", "ChanceGap", "certify", "chance_gap"],
+    "fairmix.compare": ["Comparison", "MethodRow", "compare", "default_methods"],
+    "fairmix.datasets": [
+        "CensusData",
+        "Dataset",
+        "fetch_bank",
+        "fetch_census",
+        "fetch_credit",
+        "load_adult",
+        "make_census_like",
+        "make_grouped_blobs",
+        "paper_preprocessing",
+        "write_census_like",
+    ],
+    "fairmix.fairness_table": ["ClusterRow", "FairnessTable", "Figure", "fairness_table"],
+    "fairmix.metrics": [
+        "additive_gap",
+        "balance",
+        "clustering_cost",
+        "gap",
+        "group_counts",
+        "group_rates",
+        "rate_ratio",
+        "worst_pair_gap",
+    ],
+    "fairmix.path": [
+        "FrontRow",
+        "ParetoFront",
+        "Selection",
+        "SelectionRow",
+        "pareto_front",
+        "select_n_components",
+    ],
+    "fairmix.persistence": [
+        "LOCAL_PARAMETERS",
+        "ModelFileError",
+        "Snapshot",
+        "read_model",
+        "write_model",
+    ],
+    "fairmix.plot": [
+        "ComparisonDisplay",
+        "ComponentsDisplay",
+        "ConvergenceDisplay",
+        "GroupSharesDisplay",
+        "ParetoFrontDisplay",
+        "SelectionDisplay",
+    ],
+    "fairmix.profile": ["Categories", "Numbers", "Profile", "share_interval"],
+    "fairmix.report": ["render"],
+}
+PARAMETERS = [
+    "n_components",
+    "max_gap",
+    "fairness_strength",
+    "gap_of",
+    "assignment",
+    "solver",
+    "criterion",
+    "covariance_type",
+    "categorical_features",
+    "handle_unknown",
+    "standardize",
+    "max_iter",
+    "inner_iter",
+    "learning_rate",
+    "tol",
+    "n_init",
+    "init_params",
+    "reg_covar",
+    "random_state",
+    "warm_start",
+    "verbose",
+    "n_jobs",
+    "batch_size",
+    "fairness_sample_size",
+    "fairness_sample_replace",
+    "subsample",
+    "checkpoint",
+]
+METHODS = [
+    "aic",
+    "assign",
+    "bic",
+    "certify",
+    "fairness_report",
+    "fit",
+    "fit_predict",
+    "get_metadata_routing",
+    "get_params",
+    "icl",
+    "partial_fit",
+    "predict",
+    "predict_proba",
+    "sample",
+    "save",
+    "score",
+    "score_samples",
+    "set_params",
+]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_names_are_pinned(name):
+    module = importlib.import_module(name)
+    assert sorted(module.__all__) == sorted(PUBLIC[name])
+    for public in PUBLIC[name]:
+        assert getattr(module, public) is not None
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_functions_are_annotated(name):
+    module = importlib.import_module(name)
+    for public in PUBLIC[name]:
+        found = getattr(module, public)
+        if not inspect.isfunction(found):
+            continue
+        signature = inspect.signature(found)
+        assert signature.return_annotation is not inspect.Signature.empty, public
+        for parameter in signature.parameters.values():
+            assert parameter.annotation is not inspect.Parameter.empty, (public, parameter.name)
+
+
+def test_the_parameters_of_the_model_are_pinned():
+    from fairmix import FairMixture
+
+    signature = inspect.signature(FairMixture)
+    assert list(signature.parameters) == PARAMETERS
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    kinds = [parameter.kind for parameter in signature.parameters.values()]
+    assert kinds.count(positional) == 1, "only n_components may be given by position"
+    documented = re.findall(r"^    (\w+) : .*default=", FairMixture.__doc__, re.MULTILINE)
+    assert documented == PARAMETERS
+
+
+def test_the_methods_of_the_model_are_pinned():
+    from fairmix import FairMixture
+
+    own = {
+        n for n in dir(FairMixture) if not n.startswith("_") and callable(getattr(FairMixture, n))
+    }
+    requests = {n for n in own if re.fullmatch(r"set_\w+_request", n)}
+    assert own - requests == set(METHODS)
+
+
+def test_the_package_is_typed():
+    assert files("fairmix").joinpath("py.typed").is_file()
+
+
+def test_the_policy_names_the_public_modules():
+    text = (ROOT / "docs" / "deprecation-policy.md").read_text("utf-8")
+    named = set(re.findall(r"`(fairmix(?:\.\w+)?)`", text))
+    assert named == set(PUBLIC)
