@@ -251,7 +251,7 @@ def test_errors_say_what_to_do(client, monkeypatch):
     with pytest.raises(ValueError, match="X has no rows"):
         FairMixture(2).fit(da.zeros((0, 4)))
     broken = make_frame()
-    broken.loc[9000, "a"] = np.nan
+    broken.loc[9000, "a"] = np.inf
     broken = dd.from_pandas(broken, npartitions=2)
     with pytest.raises(ValueError, match="In rows 8192 to 16383: Column 'a' of X has 1 values"):
         FairMixture(2).fit(broken, sensitive_features="sex")

@@ -403,8 +403,9 @@ def test_a_file_that_changes_is_refused(tmp_path):
 
 BAD_VALUES = {
     "missing group": ({"g": [None, "x"] * 5}, "sensitive_features has 5 missing labels in 10 rows"),
-    "missing category": ({"c": ["x", "y"] * 4 + [None] * 2}, "Column 'c' of X has 2 missing"),
-    "missing number": ({"a": [1.0] * 9 + [None]}, "In rows 0 to 9: Column 'a' of X has 1 values"),
+    "no category": ({"c": pd.Series([None] * 10, dtype="string")}, "Column 'c' of X has no value"),
+    "no number": ({"a": [np.nan] * 10}, "Column 'a' of X has no value"),
+    "infinity": ({"a": [1.0] * 9 + [np.inf]}, "In rows 0 to 9: Column 'a' of X has 1 values"),
     "date": ({"a": pd.date_range("2020-01-01", periods=10)}, "Column 'a' of X has type datetime"),
     "negative weight": ({"w": [1.0] * 9 + [-1.0]}, "sample_weight='w' has 1 values that are neg"),
     "zero weight": ({"w": [1.0] * 7 + [0.0] * 3}, "sample_weight='w' has 3 weights of 0"),

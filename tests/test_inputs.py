@@ -152,6 +152,8 @@ FRAMES: dict[str, Row] = {
     "arrow": Odd(lambda: pa.table({"a": X[:, 0], "b": X[:, 1]}), check=same_as_array),
     "nullable numbers": Odd(lambda: frame(a=pd.array(X[:, 0], dtype="Float64"))),
     "nullable whole numbers": Odd(lambda: frame(a=pd.array(range(N), dtype="Int64"))),
+    "a missing category": Odd(lambda: frame(a=["u", None, "v"] * (N // 3))),
+    "a missing number": Odd(lambda: frame(a=np.where(X[:, 0] > 1, np.nan, X[:, 0]))),
     "nullable bools": Odd(lambda: frame(a=pd.array(X[:, 0] > 0, dtype="boolean"))),
     "categories, one unused": Odd(
         lambda: frame(a=pd.Categorical(["u", "v"] * (N // 2), categories=["u", "v", "w"])),
@@ -187,7 +189,7 @@ FRAMES: dict[str, Row] = {
     "dicts in cells": Bad(lambda: frame(a=[{1: 2}] * N), "'a'"),
     "structs": Bad(lambda: pl.DataFrame({"a": [{"u": 1}] * N, "b": X[:, 0]}), "not numbers"),
     "nothing but null": Bad(lambda: pl.DataFrame({"a": [None] * N, "b": X[:, 0]}), "."),
-    "a missing category": Bad(lambda: frame(a=["u", None] * (N // 2)), "missing"),
+    "no category": Bad(lambda: frame(a=pd.Series([None] * N, dtype="string")), "has no value"),
     "a lazy frame": Bad(lambda: pl.DataFrame({"a": X[:, 0]}).lazy(), ".", Exception),
     "a series": Bad(lambda: pd.Series(X[:, 0]), "Expected.*2D|1D|2-dimensional"),
 }

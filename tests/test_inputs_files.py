@@ -79,8 +79,9 @@ FILES: dict[str, Row] = {
         "squares overflow",
         pending="the sweep over a file warns of the overflow before it is refused",
     ),
-    "infinity": Bad(text(GOOD.replace("1.5", "inf", 1)), "'age' of X has 1 values that are NaN"),
-    "a gap in a category": Bad(text(GOOD.replace("Oslo", "", 1)), "missing"),
+    "infinity": Bad(
+        text(GOOD.replace("1.5", "inf", 1)), "'age' of X has 1 values that are infinity"
+    ),
     "a gap in a group": Bad(text(GOOD.replace(",f", ",", 1)), "sensitive_features has 1 missing"),
     "one group": Bad(text(GOOD.replace(",m", ",f")), "one group only, 'f'"),
     "no group column": Bad(text(GOOD.replace("sex", "gender", 1)), "'sex', which is no column"),

@@ -146,7 +146,7 @@ def test_unknown_rows_have_no_cluster():
     columns = ["age", "job"]
     model = fitted(table[columns], table["group"], assignment="aware")
     inputs = {
-        "age": np.array([1.0, 1.0, np.nan, np.inf, 1.0]),
+        "age": np.array([1.0, 1.0, -np.inf, np.inf, 1.0]),
         "job": np.array(["naïve", "never seen", "naïve", "naïve", "naïve"]),
         "sensitive_features": np.array(["x", "x", "x", "x", "w"]),
     }

@@ -138,7 +138,7 @@ def test_a_criterion_is_a_norm_of_differences(fairness, rates, share, data):
     assert np.vdot(multipliers, rates) <= bound + 1e-9
 
 
-@examples(10, 300)
+@examples(15, 300)
 @given(st.data(), st.integers(1, 30))
 def test_metrics_of_any_labels(data, n):
     labels = data.draw(arrays(np.int64, n, elements=st.integers(-2, 3)))

@@ -15,9 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairmix.groups import MISSING
-from fairmix.groups import _encode_column as encode_labels
-from fairmix.groups import _listed as listed
+from fairmix.groups import MISSING, encode_labels, listed
 from fairmix.totals import FloatArray, IntArray, Rows
 
 CATEGORICAL_DTYPES = (nw.Categorical, nw.Enum, nw.String, nw.Boolean, nw.Object)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["Groups", "encode_groups", "match_groups"]
+__all__ = ["Groups", "encode_groups", "encode_labels", "listed", "match_groups"]
 
 Codes = NDArray[np.intp]
 
@@ -98,7 +98,7 @@ def encode_groups(
     [0, 1, 0]
     """
     columns = _columns(sensitive_features, argument)
-    coded = [_encode_column(values, argument) for _, values in columns]
+    coded = [encode_labels(values, argument) for _, values in columns]
     _check_rows(coded, n_rows, argument)
     codes, labels = _intersect(coded)
     names = tuple(SEPARATOR.join(label) for label in labels)
@@ -150,8 +150,8 @@ def match_groups(
     unseen = [name for name in groups.names if name not in position]
     if unseen:
         raise ValueError(
-            f"{argument} holds {noun} that the model has not seen: {_listed(unseen)}. "
-            f"It knows {_listed(names)}; give these rows one of the known {noun} or fit again "
+            f"{argument} holds {noun} that the model has not seen: {listed(unseen)}. "
+            f"It knows {listed(names)}; give these rows one of the known {noun} or fit again "
             f"on data with all {noun}."
         )
     known = np.array([position[name] for name in groups.names], dtype=np.intp)
@@ -225,7 +225,7 @@ def _nonempty(columns: list[tuple[object, Any]], argument: str) -> list[tuple[ob
     return columns
 
 
-def _encode_column(values: Any, argument: str) -> tuple[Codes, tuple[str, ...]]:
+def encode_labels(values: Any, argument: str) -> tuple[Codes, tuple[str, ...]]:
     """Codes (-1 where missing) and sorted labels of one column."""
     try:
         codes, found = _factorize_arrow(_as_arrow(values))
@@ -349,11 +349,12 @@ def _check_names(names: Sequence[str], argument: str) -> None:
     if len(set(names)) < len(names):
         twice = [name for name, times in Counter(names).items() if times > 1]
         raise ValueError(
-            f"{argument} has different labels that read the same: {_listed(twice)}. Rename them, "
+            f"{argument} has different labels that read the same: {listed(twice)}. Rename them, "
             "for example so that all labels of a column are strings."
         )
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names as error messages show them."""
     shown = ", ".join(repr(name) for name in names[:SHOWN])
     return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"

@@ -94,8 +94,9 @@ def _paper_start(
     parameters = {"weights": np.full(n_components, 1 / n_components)}
     gaussian = family.gaussian if isinstance(family, Product) else family
     if isinstance(gaussian, Gaussian):
-        assert rows.numeric is not None
-        centers = _kmeans(rows.numeric, n_components, rng, weight, KMEANS_RUNS).cluster_centers_
+        centers = _kmeans(
+            gaussian.points(rows), n_components, rng, weight, KMEANS_RUNS
+        ).cluster_centers_
         parameters["means"] = centers.astype(np.float64)
         parameters["covariances"] = gaussian.unit_covariances()
     categorical = family.categorical if isinstance(family, Product) else family
@@ -105,13 +106,13 @@ def _paper_start(
 
 
 def _points(family: Family, rows: Rows) -> FloatArray:
-    """Rows as points for k-means: columns of unit variance and indicators of categories."""
+    """Rows as points for k-means: numbers and indicators of categories; gaps are at the mean."""
+    gaussian = family.gaussian if isinstance(family, Product) else family
+    categorical = family.categorical if isinstance(family, Product) else family
     parts = []
-    if rows.numeric is not None:
-        parts.append(rows.numeric)
-    if rows.codes is not None:
-        categorical = family.categorical if isinstance(family, Product) else family
-        assert isinstance(categorical, Categorical)
+    if isinstance(gaussian, Gaussian):
+        parts.append(gaussian.points(rows))
+    if isinstance(categorical, Categorical):
         parts.append(categorical.indicators(rows))
     return np.hstack(parts)
 

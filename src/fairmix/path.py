@@ -240,7 +240,7 @@ def _front_row(
     model = kept.model
     numeric = model._rows(X).numeric
     cost = nan
-    if numeric is not None:
+    if numeric is not None and not np.isnan(numeric).any():
         cost = clustering_cost(numeric, model.labels_, sample_weight=sample_weight)
     nll = -model.score(X, sample_weight=sample_weight)
     return FrontRow(max_gap=bound, cost=cost, nll=nll, seconds=seconds, **kept.figures)

@@ -34,6 +34,7 @@ class Rows:
     """Rows as the user gave them, split by kind.
 
     ``numeric`` is (n, d) float, ``codes`` is (n, J) integer category codes; at most one is None.
+    What is missing is NaN, and the code -1.
     """
 
     numeric: FloatArray | None
@@ -91,7 +92,8 @@ class Features(NamedTuple):
     """T(x) of some rows.
 
     ``dense`` is (n, D). ``codes`` is (n, J): column ``D + codes[i, j]`` of T(x) is one for each j
-    and every other category column is zero, so a product with W is a table look-up.
+    and every other column is zero, so a product with W is a table look-up. D may differ from block
+    to block of a table: columns that are zero in a whole block need not be stored.
     """
 
     dense: FloatArray | None

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from fairmix.baselines._centers import Objective, costs, kmedian
 from fairmix.criteria import CRITERIA, smallest_ratio
+from fairmix.documentation import Documented
 from fairmix.groups import Groups, encode_groups
 from fairmix.totals import FloatArray, IntArray
 
@@ -71,7 +72,7 @@ class Clustering:
     n_iter: int
 
 
-class FairClusterer(ClusterMixin, BaseEstimator):
+class FairClusterer(Documented, ClusterMixin, BaseEstimator):
     """Reads input, clusters plainly when there are no groups, publishes what was found."""
 
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012

@@ -42,7 +42,9 @@ class FileInput(Input):
         chosen = categorical_positions(self.categorical_features, None, features)
         roles = Roles(features, sensitive, weight[0] if weight else None)
         frames = self._open(source, roles, chosen, block_rows)
-        data = learn_frames(frames, roles, self.categorical_features, block_rows)
+        data = learn_frames(
+            frames, roles, self.categorical_features, block_rows, complete=self._complete
+        )
         if data.groups is not None:
             warn_of_small_groups(data.groups)
         return data
@@ -90,7 +92,7 @@ class FileInput(Input):
             sensitive = _named(sensitive_features, "sensitive_features", names)
         roles = Roles(self._feature_names(names, sensitive, reset=False), sensitive)
         frames = self._open(source, roles, self._model.columns.categorical, BLOCK_ROWS)
-        reader = Reader(roles, self._model.columns, tuple(self.groups_.tolist()), BLOCK_ROWS)
+        reader = Reader(roles, self._columns, tuple(self.groups_.tolist()), BLOCK_ROWS)
         with threadpool_limits(1, user_api="blas"):
             return write_labels(self._model, frames.map(reader, keep=False), output)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fairmix.columns import Columns, categorical_positions, column_title
+from fairmix.columns import Columns, categorical_positions, category_levels
 from fairmix.groups import Groups, check_missing, encode_groups, match_groups
 from fairmix.kernels import hard_labels
 from fairmix.model import Model
@@ -114,6 +114,8 @@ def learn_frames(
     roles: Roles,
     categorical_features: object,
     block_rows: int = BLOCK_ROWS,
+    *,
+    complete: bool = False,
 ) -> FrameData:
     """Find categories and groups of all rows, by one pass over the columns that hold them."""
     schema = frames.schema
@@ -132,11 +134,11 @@ def learn_frames(
             seen = seen.merged(more)
         seen.check(look)
         levels = tuple(
-            encode_groups(values, argument=column_title(name)).names
+            category_levels(values, name)
             for name, values in zip(look.categorical, seen.levels, strict=True)
         )
         groups = seen.groups(roles.sensitive) if roles.sensitive else None
-    columns = Columns(roles.features, categorical, levels)
+    columns = Columns(roles.features, categorical, levels, complete=complete)
     return FrameData(frames, roles, columns, groups, block_rows)
 
 
@@ -157,12 +159,10 @@ class Look:
         """Different values of each categorical column, and combinations of the sensitive ones."""
         table = frame.table
         coded = {name: _plain(table[name]) for name in {*self.categorical, *self.sensitive}}
-        absent = {name: pc.is_null(values, nan_is_null=True) for name, values in coded.items()}
-        gaps = [int(pc.sum(absent[name]).as_py() or 0) for name in self.categorical]
         levels = [coded[name].unique() for name in self.categorical]
         ungrouped = np.zeros(len(table), dtype=bool)
         for name in self.sensitive:
-            ungrouped |= absent[name].to_numpy()
+            ungrouped |= pc.is_null(coded[name], nan_is_null=True).to_numpy()
         # By position: any name may be that of a column.
         combined = pa.table({str(j): coded[name] for j, name in enumerate(self.sensitive)})
         if self.sensitive:
@@ -172,7 +172,6 @@ class Look:
         return Seen(
             len(table),
             levels,
-            gaps,
             combined,
             int(ungrouped.sum()),
             int((weight == 0).sum()),
@@ -182,11 +181,10 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What some frames hold: values, and how many rows lack one or have no weight."""
+    """What some frames hold: values, and how many rows lack a group or have no weight."""
 
     n_rows: int
     levels: list[pa.Array]
-    gaps: list[int]
     combined: pa.Table
     ungrouped: int
     weightless: int
@@ -211,7 +209,6 @@ class Seen:
         return Seen(
             self.n_rows + other.n_rows,
             levels,
-            [a + b for a, b in zip(self.gaps, other.gaps, strict=True)],
             combined,
             self.ungrouped + other.ungrouped,
             self.weightless + other.weightless,
@@ -219,10 +216,8 @@ class Seen:
         )
 
     def check(self, look: Look) -> None:
-        """Refuse missing labels and weights that are none."""
+        """Refuse missing groups and weights that are none."""
         check_missing(self.ungrouped, self.n_rows, "sensitive_features")
-        for name, gap in zip(look.categorical, self.gaps, strict=True):
-            check_missing(gap, self.n_rows, column_title(name))
         if self.misweighted:
             raise ValueError(
                 f"sample_weight={look.weight!r} has {self.misweighted} values that are negative, "

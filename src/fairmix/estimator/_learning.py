@@ -79,7 +79,7 @@ class Learning(Prediction):
         X, groups = self._take_groups(X, sensitive_features)
         self._refuse_one_group(groups)
         table = self._read(X, reset=True)
-        columns = Columns.learn(table, self.categorical_features)
+        columns = Columns.learn(table, self.categorical_features, complete=self._complete)
         weight = self._weights(sample_weight, X)
         if weight is not None:
             _check_weights(weight, groups)
@@ -112,8 +112,9 @@ class Learning(Prediction):
                     f"n_components={self.n_components} clusters need at least as many rows, X has "
                     f"n_samples={store.n_rows}. Lower n_components or give more rows."
                 )
+            moments = store.summary.moments
+            columns.check_observed(moments.weight)
             if self.standardize and columns.numeric:
-                moments = store.summary.moments
                 columns = columns.standardized(moments.mean, moments.variance)
                 summary = store.summary._replace(moments=moments.standardized())
                 store = data.store(columns, summary)

@@ -20,12 +20,12 @@ FEW = 30
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Weight, mean and sum of squared deviations of each numeric column.
+    """Weight, mean and sum of squared deviations of each numeric column, where it has values.
 
     ``+`` merges two sets of rows without cancellation (Chan, Golub and LeVeque 1983).
     """
 
-    weight: float
+    weight: FloatArray
     mean: FloatArray
     squares: FloatArray
 
@@ -33,16 +33,22 @@ class Moments:
     def of(cls, numeric: FloatArray | None, weight: FloatArray | None) -> Moments:
         """Moments of some rows."""
         if numeric is None:
-            return cls(0.0, np.zeros(0), np.zeros(0))
+            return cls(np.zeros(0), np.zeros(0), np.zeros(0))
         X = numeric.astype(np.float64)
         w = np.ones(len(X)) if weight is None else weight.astype(np.float64)
-        total = float(w.sum())
-        mean = w @ X / total if total > 0 else np.zeros(X.shape[1])
-        return cls(total, mean, w @ (X - mean) ** 2)
+        sums, total = w @ X, np.full(X.shape[1], w.sum())
+        absent = np.isnan(X) if np.isnan(sums).any() else None
+        if absent is not None:
+            sums, total = w @ np.where(absent, 0.0, X), w @ ~absent
+        mean = np.divide(sums, total, out=np.zeros_like(sums), where=total > 0)
+        squares = (X - mean) ** 2
+        if absent is not None:
+            squares[absent] = 0.0
+        return cls(total, mean, w @ squares)
 
     def __add__(self, other: Moments) -> Moments:
         total = self.weight + other.weight
-        share = other.weight / total if total > 0 else 0.0
+        share = np.divide(other.weight, total, out=np.zeros_like(total), where=total > 0)
         step = other.mean - self.mean
         squares = self.squares + other.squares + self.weight * share * step**2
         return Moments(total, self.mean + share * step, squares)
@@ -50,11 +56,13 @@ class Moments:
     @property
     def variance(self) -> FloatArray:
         """Mean squared deviation."""
-        return self.squares / self.weight
+        return np.divide(
+            self.squares, self.weight, out=np.zeros_like(self.squares), where=self.weight > 0
+        )
 
     def standardized(self) -> Moments:
         """Moments after these columns were standardised."""
-        return Moments(self.weight, np.zeros_like(self.mean), np.full_like(self.mean, self.weight))
+        return Moments(self.weight, np.zeros_like(self.mean), self.weight)
 
 
 class Summary(NamedTuple):
