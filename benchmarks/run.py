@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 import sklearn
 
-BENCHMARKS = ("em", "dual", "census", "files", "baselines", "dask")
+BENCHMARKS = ("kernel", "em", "dual", "census", "files", "baselines", "dask")
 
 
 def main() -> None:
