@@ -418,7 +418,7 @@ def test_batches_that_do_not_fit_the_stream():
         (GOOD, None, "has no sensitive_features, the stream began with some"),
         (GOOD, np.where(np.arange(60) < 3, "c", TWO), r"groups .* not seen: 'c'"),
         (GOOD, TWO[:5], "has 5 rows, the data has 60"),
-        (GOOD * np.inf, TWO, "infinity"),
+        (np.where(GOOD > 1, np.inf, GOOD), TWO, "infinity"),
         ("rows.parquet", "group", "names files"),
     ]
     for X, groups, message in wrong:
