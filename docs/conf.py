@@ -75,6 +75,12 @@ def skip_routing(app: Any, what: str, name: str, member: Any, skip: bool, option
     return True if routing else None
 
 
+def name_anchors(app: Any, page: str, source: list[str]) -> None:
+    """Turn the anchors of HTML, which other viewers of Markdown know, into those of MyST."""
+    source[0] = re.sub(r'^<a id="([\w-]+)"></a>$', r"(\1)=", source[0], flags=re.MULTILINE)
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-skip-member", skip_routing)
+    app.connect("source-read", name_anchors)

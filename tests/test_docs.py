@@ -19,9 +19,12 @@ TESTED_ELSEWHERE = {
     "docs/how-to/choose-a-bound.md": "test_path.py",
     "docs/how-to/choose-the-number-of-clusters.md": "test_path.py",
     "docs/how-to/compare-methods.md": "test_compare.py",
+    "docs/how-to/fairlearn.md": "test_ecosystem_docs.py",
     "docs/how-to/large-data.md": "test_files.py",
+    "docs/how-to/missing-values.md": "test_ecosystem_docs.py",
     "docs/how-to/model-files.md": "test_persistence_docs.py",
     "docs/how-to/onnx.md": "test_persistence_docs.py",
+    "docs/how-to/pipelines.md": "test_ecosystem_docs.py",
     "docs/how-to/report.md": "test_report.py",
     "docs/how-to/streams.md": "test_streaming.py",
 }

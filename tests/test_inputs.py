@@ -95,6 +95,13 @@ SHAPES: dict[str, Row] = {
 }
 
 NUMBERS: dict[str, Row] = {
+    "NaN": Odd(lambda: np.where(X > 2, np.nan, X)),
+    "NaN beside matrices": Bad(
+        lambda: np.where(X > 2, np.nan, X),
+        r"missing \(NaN\), and covariance_type='tied' and 'full' need complete rows",
+        settings={"covariance_type": "full"},
+    ),
+    "a column of NaN": Bad(lambda: np.c_[X, np.full(N, np.nan)], "'x2' of X has no value"),
     "infinity": Bad(lambda: np.where(X > 2, np.inf, X), "infinity"),
     "minus infinity": Bad(lambda: np.where(X > 2, -np.inf, X), "infinity"),
     "1e300": Bad(lambda: 1e300 * X, "squares overflow in float64, first in numeric column 0"),

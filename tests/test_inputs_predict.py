@@ -164,6 +164,17 @@ def test_rows_far_away_have_sound_probabilities(name, scale, models):
     assert (psi[np.arange(N), found] == psi.max(axis=1)).all()
 
 
+@pytest.mark.parametrize("name", ["array", "aware", "mixed"])
+def test_rows_with_gaps_have_sound_probabilities(name, models):
+    model = models[name]
+    table = changed(a=np.nan, c=None) if name == "mixed" else np.where(X > 1, np.nan, X)
+    groups = {"sensitive_features": G} if name == "aware" else {}
+    with warned():
+        psi = model.predict_proba(table, **groups)
+    assert np.isfinite(psi).all()
+    np.testing.assert_allclose(psi.sum(axis=1), 1)
+
+
 CALLS: dict[str, Row] = {
     "unfitted": Bad(lambda: FairMixture().predict(X), "not fitted", NotFittedError),
     "unfitted sample": Bad(lambda: FairMixture().sample(), "not fitted", NotFittedError),
