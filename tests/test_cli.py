@@ -284,17 +284,6 @@ def test_version_and_completion():
     assert "--install-completion" in run("--help").stdout
 
 
-def test_an_interrupt_leaves_nothing(folder, monkeypatch):
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    before = sorted(folder.rglob("*"))
-    monkeypatch.setattr(FairMixture, "predict", stop)
-    found = run("fit", "parts", "-s", "sex", *FAST, "--memory", "0", code=130)
-    assert "nothing was written" in found.stderr
-    assert sorted(folder.rglob("*")) == before
-
-
 def test_progress_goes_to_a_terminal_only(folder):
     command = [sys.executable, "-m", "fairmix", "fit", "parts", "-s", "sex", *FAST]
     found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
