@@ -6,7 +6,7 @@ import json
 import math
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -100,6 +100,11 @@ def listed(names: Sequence[str]) -> str:
     """Names, not more than a person reads."""
     shown = ", ".join(names[:LISTED])
     return shown if len(names) <= LISTED else f"{shown} and {len(names) - LISTED} more"
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Names with a count behind each."""
+    return listed([f"{name} ({count:,})" for name, count in counts.items()])
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> str:
