@@ -17,7 +17,7 @@ from fairmix.cli.fitting import facts_of
 from fairmix.cli.opening import Choice, open_for_audit
 from fairmix.cli.outputs import file_of, refuse_existing
 from fairmix.cli.screen import BOUND_MISSED, Screen
-from fairmix.cli.views import figures_text, shares_text
+from fairmix.cli.views import figures_text, gaps_text, shares_text
 from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.fairness_table import Figure, fairness_table
 from fairmix.groups import encode_groups
@@ -41,7 +41,7 @@ def audit(
     ] = None,
     criterion: o.Criterion = "gap",
     drop: o.Drop = None,
-    missing: o.Missing = "error",
+    missing: o.Incomplete = "error",
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
     force: o.Force = False,
@@ -69,6 +69,8 @@ def audit(
             n_jobs=effective_n_jobs(jobs),
             verbose=bool(screen.bars),
         )
+        if rows.gaps:
+            screen.note(gaps_text(rows))
         profile = _profile(rows)
         figures = _figures(rows, profile, seed)
         if out is not None:

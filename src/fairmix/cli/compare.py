@@ -13,7 +13,7 @@ from fairmix.cli.data import fit_rows
 from fairmix.cli.fitting import sampled
 from fairmix.cli.opening import Choice, open_data
 from fairmix.cli.screen import Screen
-from fairmix.cli.views import comparison_text, roles_text
+from fairmix.cli.views import comparison_text, gaps_text, roles_text
 from fairmix.compare import compare as compare_methods
 
 
@@ -40,7 +40,7 @@ def compare(
     ] = 100_000,
     numeric: o.Numeric = None,
     drop: o.Drop = None,
-    missing: o.Missing = "error",
+    missing: o.Incomplete = "error",
     criterion: o.Criterion = "gap",
     seed: o.Seed = 0,
     json: o.Json = False,
@@ -103,6 +103,8 @@ def _read(
     if not data.numeric:
         raise ValueError(f"{path} has no numeric column, and the methods need some.")
     screen.say(roles_text(data))
+    if data.gaps:
+        screen.note(gaps_text(data))
     if data.categorical:
         screen.note(f"Not used, the methods take numbers: {', '.join(data.categorical)}.")
     table, groups = sampled(data, fit_rows, rows)

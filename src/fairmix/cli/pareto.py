@@ -16,7 +16,7 @@ from fairmix.cli.fitting import FRONT_GAPS, sampled
 from fairmix.cli.opening import Choice, open_data
 from fairmix.cli.outputs import folder_of, refuse_existing
 from fairmix.cli.screen import Screen, json_text
-from fairmix.cli.views import front_text, roles_text
+from fairmix.cli.views import front_text, gaps_text, roles_text
 from fairmix.path_table import ParetoFront
 
 TABLE, PICTURE = "front.json", "front.png"
@@ -42,7 +42,7 @@ def pareto(
     numeric: o.Numeric = None,
     categorical: o.Categorical = None,
     drop: o.Drop = None,
-    missing: o.Missing = "error",
+    missing: o.Missing = "integrate",
     assignment: o.Assignment = None,
     blind: o.Blind = False,
     gap_of: o.GapOf = "labels",
@@ -86,6 +86,8 @@ def pareto(
             verbose=bool(screen.bars),
         )
         screen.say(roles_text(opened))
+        if opened.gaps:
+            screen.note(gaps_text(opened))
         X, groups = sampled(opened, fit_rows, rows)
         if len(X) < opened.n_rows:
             screen.note(f"{len(X):,} of {opened.n_rows:,} rows are fitted.")

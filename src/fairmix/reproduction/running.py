@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
@@ -104,7 +105,9 @@ def _computed(tasks: Sequence[Unit], jobs: int) -> Generator[tuple[Unit, Numbers
         return
     # A forked child would inherit locks of libraries that have threads.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context)
+    # Ctrl-C reaches the children too; they end without a word, the parent has one.
+    quiet = (signal.SIGINT, signal.SIG_DFL)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=signal.signal, initargs=quiet)
     try:
         futures = {pool.submit(compute, task): task for task in tasks}
         for future in as_completed(futures):
