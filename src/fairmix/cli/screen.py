@@ -13,9 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
 WIDTH = 80
@@ -38,6 +36,8 @@ class Screen:
     @property
     def bars(self) -> int:
         """Whether progress is shown, as the ``verbose`` of estimators: only to a terminal."""
+        from rich.console import Console
+
         return int(not self.quiet and Console(stderr=True).is_terminal)
 
     def say(self, text: str = "") -> None:
@@ -58,6 +58,8 @@ class Screen:
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Errors of the data as one line and exit code 3; warnings as notes."""
+        import pyarrow as pa
+
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
