@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from fairmix import FairMixture, __version__, load
 from fairmix.cli import app, options
 from fairmix.cli.data import Data
-from fairmix.compare import compare, default_methods
+from fairmix.comparison import compare, default_methods
 from fairmix.metrics import gap
 
 FILES = ["labels.parquet", "metrics.json", "model.fairmix", "report.html"]

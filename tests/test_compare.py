@@ -13,8 +13,8 @@ from sklearn.mixture import GaussianMixture
 
 from fairmix import FairMixture, compare, metrics
 from fairmix.baselines import FairletKMeans
-from fairmix.compare import default_methods
 from fairmix.compare_table import Comparison, MethodRow, mark_beaten
+from fairmix.comparison import default_methods
 from fairmix.datasets import make_grouped_blobs
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -48,7 +48,7 @@ ROOMS = (
     "fairmix",
     "fairmix.baselines",
     "fairmix.certificate",
-    "fairmix.compare",
+    "fairmix.comparison",
     "fairmix.datasets",
     "fairmix.fairness_table",
     "fairmix.metrics",

@@ -23,7 +23,7 @@ PUBLIC = {
     ],
     "fairmix.baselines": ["AlignedFairKMeans", "FairletKMeans", "VariationalFairKMeans"],
     "fairmix.certificate": ["Certificate", "ChanceGap", "certify", "chance_gap"],
-    "fairmix.compare": ["Comparison", "MethodRow", "compare", "default_methods"],
+    "fairmix.comparison": ["Comparison", "MethodRow", "compare", "default_methods"],
     "fairmix.datasets": [
         "CensusData",
         "Dataset",

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
 from fairmix.totals import FloatArray, IntArray, Rows
 
@@ -94,6 +93,9 @@ def fit_propensity(
     weight: FloatArray | None,
 ) -> Propensity:
     """Fit P(group | x) to the rows."""
+    # Imported late: of all that `FairMixture` needs, only blind fits need this slow import.
+    from sklearn.linear_model import LogisticRegression
+
     numbers = None
     if rows.numeric is not None:
         rows = Rows(rows.numeric.astype(np.float64), rows.codes)

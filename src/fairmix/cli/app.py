@@ -1,4 +1,8 @@
-"""The application: its commands and what they have in common."""
+"""The application: its commands and what they have in common.
+
+The module of a command imports what it works with inside the command, so that ``--help`` need not
+wait for scikit-learn.
+"""
 
 from __future__ import annotations
 

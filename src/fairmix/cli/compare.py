@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from joblib import effective_n_jobs
 
 from fairmix.cli import options as o
-from fairmix.cli.data import fit_rows
-from fairmix.cli.fitting import sampled
-from fairmix.cli.opening import Choice, open_data
 from fairmix.cli.screen import Screen
-from fairmix.cli.views import comparison_text, gaps_text, roles_text
-from fairmix.compare import compare as compare_methods
+
+if TYPE_CHECKING:
+    from fairmix.cli.opening import Choice
 
 
 def compare(
@@ -50,6 +46,10 @@ def compare(
 
     K-means, mixtures and fair methods, on the numeric columns, standardised.
     """
+    from fairmix.cli.opening import Choice
+    from fairmix.cli.views import comparison_text
+    from fairmix.comparison import compare as compare_methods
+
     screen = Screen(quiet, json)
     if data is not None and not sensitive:
         raise typer.BadParameter("Name the column of groups of your data: --sensitive NAME")
@@ -92,12 +92,19 @@ def _read(
     screen: Screen, path: str, choice: Choice, missing: str, rows: int, seed: int
 ) -> tuple[Any, Any]:
     """Standardised numeric columns of files, and the groups."""
+    import numpy as np
+
+    from fairmix.cli.data import fit_rows
+    from fairmix.cli.fitting import sampled
+    from fairmix.cli.opening import open_data
+    from fairmix.cli.views import gaps_text, roles_text
+
     data = open_data(
         path,
         choice,
         missing=missing,
         seed=seed,
-        n_jobs=effective_n_jobs(-1),
+        n_jobs=-1,
         verbose=bool(screen.bars),
     )
     if not data.numeric:

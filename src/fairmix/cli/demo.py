@@ -26,7 +26,6 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
 ) -> None:
     """Cluster the bundled Adult data with and without a bound."""
-    # Imported here: `fairmix --help` should not wait for scikit-learn.
     from fairmix import FairMixture
     from fairmix.datasets import load_adult, paper_preprocessing
     from fairmix.initialization import kmeans_labels

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from joblib import effective_n_jobs
 
 from fairmix import __version__
 from fairmix.cli import options as o
-from fairmix.cli.fitting import Fit, fit_data
-from fairmix.cli.opening import Choice, open_data
-from fairmix.cli.outputs import folder_of, refuse_existing
 from fairmix.cli.screen import BOUND_MISSED, Screen, json_text
-from fairmix.cli.views import fit_text, gaps_text, roles_text
+
+if TYPE_CHECKING:
+    from fairmix.cli.fitting import Fit
 
 MODEL, REPORT, METRICS = "model.fairmix", "report.html", "metrics.json"
 MEGABYTE = 2**20
@@ -65,6 +63,11 @@ def fit(
 
     Writes labels, the model, report.html and metrics.json into a folder.
     """
+    from fairmix.cli.fitting import fit_data
+    from fairmix.cli.opening import Choice, open_data
+    from fairmix.cli.outputs import folder_of, refuse_existing
+    from fairmix.cli.views import fit_text, gaps_text, roles_text
+
     screen = Screen(quiet, json)
     if not 0 <= hold_out < 1:
         raise typer.BadParameter(f"--hold-out {hold_out:g}: give a share from 0 to below 1.")
@@ -96,7 +99,7 @@ def fit(
             missing=missing,
             hold_out=hold_out,
             seed=seed,
-            n_jobs=effective_n_jobs(jobs),
+            n_jobs=jobs,
             verbose=bool(screen.bars),
         )
         screen.say(roles_text(rows))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fairmix import FairMixture, load
 from fairmix.cli import options as o
 from fairmix.cli.screen import Screen, wrapped
+
+if TYPE_CHECKING:
+    from fairmix import FairMixture
 
 SETTINGS = ("max_gap", "gap_of", "criterion", "assignment", "solver", "covariance_type")
 
@@ -16,6 +18,8 @@ def info(
     json: o.Json = False,
 ) -> None:
     """Tell what a model file holds."""
+    from fairmix import load
+
     screen = Screen(as_json=json)
     with screen.guarded():
         found = _facts(load(model))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import typer
+from joblib import effective_n_jobs
 
 from fairmix import FairMixture
 from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data
@@ -124,12 +125,15 @@ def _scan(
     path: str, choice: Choice, how: dict[str, Any], names: Sequence[str] | None = None
 ) -> tuple[FileBlocks, dict[str, Role]]:
     """The files, and the roles of their columns or of some."""
-    reading = {name: how[name] for name in ("n_jobs", "verbose")}
-    blocks = FileBlocks(path, text=choice.text, **reading)
+    blocks = FileBlocks(path, text=choice.text, **_reading(how))
     known = blocks.schema.names
     choice.check(path, known)
     wanted = [n for n in known if n not in choice.drop and (names is None or n in names)]
     return blocks, {role.name: role for role in find_roles(blocks, wanted)}
+
+
+def _reading(how: dict[str, Any]) -> dict[str, Any]:
+    return {"n_jobs": effective_n_jobs(how["n_jobs"]), "verbose": how["verbose"]}
 
 
 def _data(
@@ -143,8 +147,7 @@ def _data(
     categorical = tuple(role.name for role in used if role.kind == "categorical")
     if any(blocks.schema.field(name).type == pa.float64() for name in categorical):
         # Codes such as 0 and 1 in a text file are names of categories, not 0.0 and 1.0.
-        reading = {name: how[name] for name in ("n_jobs", "verbose")}
-        blocks = FileBlocks(path, text=(*choice.text, *categorical), **reading)
+        blocks = FileBlocks(path, text=(*choice.text, *categorical), **_reading(how))
     return Data(
         name=path,
         blocks=blocks,

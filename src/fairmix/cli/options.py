@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fairmix import FairMixture
+if TYPE_CHECKING:
+    from fairmix import FairMixture
 
 AUTO = "auto"
 
@@ -103,6 +104,8 @@ def read_rows(given: float | None) -> float | None:
 
 def make_estimator(n_components: int | None, **settings: Any) -> FairMixture:
     """The estimator, its settings checked before any data are read."""
+    from fairmix import FairMixture
+
     for name in ("subsample", "batch_size"):
         settings[name] = read_rows(settings.get(name))
     model = FairMixture(n_components or FairMixture().n_components, **settings)

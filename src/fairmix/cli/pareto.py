@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from joblib import effective_n_jobs
 
-from fairmix import pareto_front
 from fairmix.cli import options as o
-from fairmix.cli.data import fit_rows
-from fairmix.cli.fitting import FRONT_GAPS, sampled
-from fairmix.cli.opening import Choice, open_data
-from fairmix.cli.outputs import folder_of, refuse_existing
 from fairmix.cli.screen import Screen, json_text
-from fairmix.cli.views import front_text, gaps_text, roles_text
-from fairmix.path_table import ParetoFront
+
+if TYPE_CHECKING:
+    from fairmix.path_table import ParetoFront
 
 TABLE, PICTURE = "front.json", "front.png"
 DPI = 150
@@ -58,6 +53,13 @@ def pareto(
     quiet: o.Quiet = False,
 ) -> None:
     """Fit under several bounds, to see what they cost."""
+    from fairmix import pareto_front
+    from fairmix.cli.data import fit_rows
+    from fairmix.cli.fitting import FRONT_GAPS, sampled
+    from fairmix.cli.opening import Choice, open_data
+    from fairmix.cli.outputs import refuse_existing
+    from fairmix.cli.views import front_text, gaps_text, roles_text
+
     screen = Screen(quiet, json)
     if out is not None:
         refuse_existing([out / TABLE, out / PICTURE], force)
@@ -82,7 +84,7 @@ def pareto(
             choice,
             missing=missing,
             seed=seed,
-            n_jobs=effective_n_jobs(jobs),
+            n_jobs=jobs,
             verbose=bool(screen.bars),
         )
         screen.say(roles_text(opened))
@@ -112,6 +114,8 @@ def _write(front: ParetoFront, out: Path) -> None:
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
+
+    from fairmix.cli.outputs import folder_of
 
     with folder_of(out) as folder:
         (folder / TABLE).write_text(json_text(front.to_dict()) + "\n", encoding="utf-8")

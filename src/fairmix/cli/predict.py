@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import pyarrow as pa
 import typer
-from joblib import effective_n_jobs
 
-from fairmix import FairMixture, load
 from fairmix.cli import options as o
-from fairmix.cli.data import Data
-from fairmix.cli.fitting import predict_block
-from fairmix.cli.opening import open_for_model
-from fairmix.cli.outputs import LabelFile, check_label_suffix, file_of, refuse_existing
 from fairmix.cli.screen import Screen, aligned
-from fairmix.cli.views import gaps_text
+
+if TYPE_CHECKING:
+    from fairmix import FairMixture
+    from fairmix.cli.data import Data
+    from fairmix.totals import IntArray
 
 
 def predict(
@@ -40,6 +36,11 @@ def predict(
 
     Writes one label per row, in the order of the rows.
     """
+    from fairmix import load
+    from fairmix.cli.opening import open_for_model
+    from fairmix.cli.outputs import check_label_suffix, file_of, refuse_existing
+    from fairmix.cli.views import gaps_text
+
     screen = Screen(quiet, json)
     check_label_suffix(out)
     refuse_existing([out], force)
@@ -55,7 +56,7 @@ def predict(
             fitted,
             names if fitted._model.aware else (),
             missing=missing,
-            n_jobs=effective_n_jobs(jobs),
+            n_jobs=jobs,
             verbose=bool(screen.bars),
         )
         if rows.gaps:
@@ -68,8 +69,14 @@ def predict(
     screen.result({"rows": rows.n_rows, "labelled": int(sizes.sum()), "sizes": sizes.tolist()})
 
 
-def _label(model: FairMixture, data: Data, path: Path) -> np.ndarray:
+def _label(model: FairMixture, data: Data, path: Path) -> IntArray:
     """Write the labels, and count them."""
+    import numpy as np
+    import pyarrow as pa
+
+    from fairmix.cli.fitting import predict_block
+    from fairmix.cli.outputs import LabelFile
+
     features = tuple(model.feature_names_in_.tolist())
     sizes = np.zeros(model.n_components, dtype=np.int64)
     with LabelFile(path) as file:

@@ -39,7 +39,6 @@ def reproduce(
 
     What a run leaves in the folder is not computed again, so it goes on where it stopped.
     """
-    # Imported here: `fairmix --help` should not wait for scikit-learn.
     from fairmix.reproduction import ENTRIES, Settings, choose, run, write_page
 
     screen = Screen()

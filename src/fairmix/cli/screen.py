@@ -11,9 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 import typer
-from rich.console import Console
 
 WIDTH = 80
 # Names in a list of columns or groups before it says how many more there are.
@@ -32,6 +30,8 @@ class Screen:
     @property
     def bars(self) -> int:
         """Whether progress is shown, as the ``verbose`` of estimators: only to a terminal."""
+        from rich.console import Console
+
         return int(not self.quiet and Console(stderr=True).is_terminal)
 
     def say(self, text: str = "") -> None:
@@ -52,6 +52,8 @@ class Screen:
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Errors of the data as one line and exit code 3; warnings as notes."""
+        import pyarrow as pa
+
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:

@@ -146,7 +146,7 @@ def default_methods(
 
     Examples
     --------
-    >>> from fairmix.compare import default_methods
+    >>> from fairmix.comparison import default_methods
     >>> len(default_methods(3))
     7
     """

@@ -1,0 +1,78 @@
+"""An audit: clusters and groups of files, counted block by block, and what is measured of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from fairmix.cli.data import Data, fit_rows
+from fairmix.cli.fitting import facts_of
+from fairmix.cli.outputs import file_of
+from fairmix.criteria import CRITERIA, smallest_ratio
+from fairmix.fairness_table import Figure, fairness_table
+from fairmix.groups import encode_groups
+from fairmix.profile import Profile
+
+# More rows need no intervals: those of a share are then narrower than 0.002.
+BOOTSTRAP_ROWS = 1_000_000
+
+
+def profile_of(data: Data) -> Profile:
+    """Clusters and groups of all rows, by two passes."""
+    seen: pa.Table | None = None
+    keys = [*data.labels, *data.sensitive]
+    for part in data.parts():
+        block = _plain(part.table.filter(pa.array(part.kept)).select(keys))
+        both = block if seen is None else pa.concat_tables([seen, block])
+        seen = both.group_by(keys).aggregate([])
+    assert seen is not None
+    profile = Profile(
+        numeric=data.numeric,
+        categorical=data.categorical,
+        groups=encode_groups(seen.select(data.sensitive)).names,
+        clusters=(names := _cluster_names(seen[data.labels[0]])),
+        n_clusters=len(names),
+        title=" & ".join(data.sensitive),
+    )
+    for part in data.parts():
+        block = part.table.filter(pa.array(part.kept))
+        if len(block):
+            profile.add(block, block[data.labels[0]], block.select(data.sensitive))
+    return profile
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Categories by their values: dictionaries differ from block to block."""
+    kinds = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in table.schema]
+    return table.cast(pa.schema(list(zip(table.schema.names, kinds, strict=True))))
+
+
+def _cluster_names(labels: pa.ChunkedArray) -> list[str]:
+    """Names of the clusters; numbers in their order, also where a file holds them as text."""
+    names = list(encode_groups(labels, argument="labels").names)
+    return sorted(names, key=int) if all(name.isdecimal() for name in names) else names
+
+
+def figures_of(data: Data, profile: Profile, seed: int) -> dict[str, Figure]:
+    """The criteria and the balance; with intervals unless there are very many rows."""
+    if profile.n_rows <= BOOTSTRAP_ROWS:
+        table = data.gather(fit_rows)
+        found = fairness_table(
+            table[data.labels[0]], table.select(data.sensitive), random_state=seed
+        )
+        return found.summary
+    rates = profile.counts / profile.counts.sum(axis=1, keepdims=True)
+    exact = {name: criterion.value(rates) for name, criterion in CRITERIA.items()}
+    exact["balance"] = smallest_ratio(profile.counts.astype(np.float64))
+    return {name: Figure(value, np.nan, np.nan) for name, value in exact.items()}
+
+
+def write_report(data: Data, profile: Profile, out: Path, *, verbose: bool) -> None:
+    """Write what the clusters are made of."""
+    from fairmix.report import render
+
+    page = render(profile, facts=facts_of(data, data.digest(shown=verbose)))
+    with file_of(out) as part:
+        part.write_text(page, encoding="utf-8")

@@ -1,0 +1,79 @@
+"""Names come from the package when they are asked for, and bring no more than they need."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import fairmix
+
+HEAVY = ("dask", "distributed", "matplotlib", "narwhals", "numpy", "onnx", "ot", "pandas", "polars")
+HEAVY += ("pyarrow", "rich", "scipy", "sklearn")
+
+
+def loaded_after(code):
+    """Top-level packages that a fresh interpreter has after running some code."""
+    report = "import json, sys; print(json.dumps(sorted({n.split('.')[0] for n in sys.modules})))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import fairmix",
+        "import fairmix; dir(fairmix); fairmix.__version__",
+        "import fairmix.cli",
+        "from typer.testing import CliRunner; from fairmix.cli import app\n"
+        "assert 'Commands:' in CliRunner().invoke(app, ['--help']).output",
+        "from typer.testing import CliRunner; from fairmix.cli import app\n"
+        "assert '--max-gap' in CliRunner().invoke(app, ['fit', '--help']).output",
+    ],
+)
+def test_the_package_and_the_help_load_nothing_heavy(code):
+    loaded = loaded_after(code)
+    assert "fairmix" in loaded
+    assert not loaded & {*HEAVY}
+
+
+def test_the_package_does_not_load_the_command_line():
+    assert not loaded_after("import fairmix") & {"typer", "click"}
+
+
+def test_a_model_loads_no_optional_package():
+    loaded = loaded_after("from fairmix import FairMixture")
+    assert "sklearn" in loaded
+    assert not loaded & {"dask", "distributed", "matplotlib", "onnx", "ot", "polars", "typer"}
+
+
+@pytest.mark.parametrize("name", fairmix.__all__)
+def test_every_public_name_resolves_to_one_object(name):
+    found = getattr(fairmix, name)
+    assert found.__name__ == name
+    assert found is getattr(fairmix, name)
+    assert name in dir(fairmix)
+
+
+def test_the_names_for_type_checkers_are_those_at_run_time():
+    assert sorted(fairmix._HOMES) == sorted(fairmix.__all__)
+
+
+def test_rooms_are_attributes():
+    rooms = ("baselines", "datasets", "metrics", "plot")
+    code = "\n".join(f"assert fairmix.{room}.__name__ == 'fairmix.{room}'" for room in rooms)
+    assert "fairmix" in loaded_after(f"import fairmix\n{code}")
+
+
+def test_a_function_is_not_hidden_by_a_module():
+    rooms = "fairmix.comparison, fairmix.path, fairmix.card, fairmix.onnx"
+    code = f"import {rooms}\nfrom fairmix import *\n"
+    names = ", ".join(fairmix.__all__)
+    assert "fairmix" in loaded_after(f"{code}assert all(map(callable, [{names}]))")
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'fairmix' has no attribute 'FairMixtures'"):
+        fairmix.FairMixtures  # noqa: B018
