@@ -138,7 +138,8 @@ class Columns:
 
     def _finite(self, out: FloatArray) -> FloatArray:
         """Refuse infinity and, where numbers must not be missing, NaN."""
-        if not np.isfinite(out).all():
+        # No array of the size of all numbers is made: NaN and infinity are in the extremes, too.
+        if out.size and not (np.isfinite(out.min()) and np.isfinite(out.max())):
             self._refuse(np.isinf(out), "infinity", "Drop or replace them.")
             if self.complete:
                 self._refuse(

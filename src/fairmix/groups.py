@@ -8,8 +8,8 @@ same groups always get the same codes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 __all__ = ["Groups", "encode_groups", "encode_labels", "listed", "match_groups"]
 
-Codes = NDArray[np.intp]
+Codes = NDArray[np.signedinteger[Any]]
 
 SEPARATOR = " & "
+PART_ROWS = 2**20
 UNKNOWN_TITLE = "group"
 MISSING = -1
 SHOWN = 10  # names that an error message lists before it says how many more there are
@@ -57,6 +58,10 @@ class Groups:
     def titles(self) -> list[str]:
         """Names of the columns, one by one."""
         return self.title.split(SEPARATOR)
+
+    def compact(self) -> Groups:
+        """The same with the shortest integers that hold all codes. Do not calculate with them."""
+        return replace(self, codes=self.codes.astype(np.min_scalar_type(-len(self.names))))
 
     def take(self, rows: Codes) -> Groups:
         """Groups of some rows; groups that have none of them are dropped."""
@@ -101,6 +106,9 @@ def encode_groups(
     coded = [encode_labels(values, argument) for _, values in columns]
     _check_rows(coded, n_rows, argument)
     codes, labels = _intersect(coded)
+    if len(codes) > PART_ROWS:
+        # Arrow would keep what the labels took.
+        pa.default_memory_pool().release_unused()
     names = tuple(SEPARATOR.join(label) for label in labels)
     _check_names(names, argument)
     titles = [str(name) for name, _ in columns if name not in (None, "")]
@@ -239,7 +247,7 @@ def encode_labels(values: Any, argument: str) -> tuple[Codes, tuple[str, ...]]:
     rank[order] = np.arange(len(order))
     labels = tuple(str(found[i]) for i in order)
     _check_names(labels, argument)
-    return rank[codes], labels
+    return _translated(codes, rank), labels
 
 
 def _as_arrow(values: Any) -> Any:
@@ -250,23 +258,38 @@ def _as_arrow(values: Any) -> Any:
     return values
 
 
-def _factorize_arrow(array: Any) -> tuple[Codes, list[Any]]:
+def _factorize_arrow(array: Any) -> tuple[NDArray[np.signedinteger[Any]], list[Any]]:
     known = pa.types.is_dictionary(array.type)
     encoded = array if known else array.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries().combine_chunks()
-    indices = encoded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
-    codes = indices.astype(np.intp, copy=False)
+    indices = encoded.indices
+    codes = (indices.fill_null(MISSING) if indices.null_count else indices).to_numpy()
     if not known:
         return codes, encoded.dictionary.to_pylist()
     # A dictionary that came from outside may hold unused, repeated and missing values.
-    counts = np.bincount(codes - MISSING, minlength=len(encoded.dictionary) - MISSING)
-    used = np.flatnonzero(counts[-MISSING:])
+    seen = np.zeros(len(encoded.dictionary) - MISSING, dtype=bool)
+    for part in _parts(codes):
+        seen[codes[part].astype(np.intp) - MISSING] = True
+    used = np.flatnonzero(seen[-MISSING:])
     again, found = _factorize_arrow(encoded.dictionary.take(pa.array(used)))
     # The extra last entry is where the code -1 of a missing label points.
     rank = np.full(len(encoded.dictionary) + 1, MISSING, dtype=np.intp)
     rank[used] = again
-    return rank[codes], found
+    return _translated(codes, rank), found
+
+
+def _parts(codes: NDArray[Any]) -> Iterator[slice]:
+    """Runs of rows, so that no more than one array of the length of all is made at a time."""
+    return (slice(start, start + PART_ROWS) for start in range(0, len(codes), PART_ROWS))
+
+
+def _translated(codes: NDArray[Any], rank: Codes) -> Codes:
+    """``rank[codes]``."""
+    out = np.empty(len(codes), dtype=rank.dtype)
+    for part in _parts(codes):
+        out[part] = rank[codes[part]]
+    return out
 
 
 def _factorize_objects(values: Any, argument: str) -> tuple[Codes, list[Any]]:

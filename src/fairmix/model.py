@@ -74,7 +74,11 @@ class Model:
     def labels_of(self, table: Table) -> IntArray:
         """Most probable cluster of each row of a table encoded for this model, (N,)."""
         tilt = Tilt(self.mixture.logits(self.theta), self.offsets)
-        return np.concatenate(list(table.each(lambda block: hard_labels(block, tilt))))
+        out, start = np.empty(table.n_rows, dtype=np.int32), 0
+        for labels in table.each(lambda block: hard_labels(block, tilt)):
+            out[start : start + len(labels)] = labels
+            start += len(labels)
+        return out
 
     def labels(self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1) -> IntArray:
         """Most probable cluster of each row, (N,)."""

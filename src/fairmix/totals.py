@@ -77,7 +77,8 @@ class Chunk:
     def digest(self) -> int:
         """Checksum of all values."""
         check = 0
-        for part in (self.rows.numeric, self.rows.codes, self.groups, self.weight):
+        groups = self.groups.astype(np.int64, copy=False)
+        for part in (self.rows.numeric, self.rows.codes, groups, self.weight):
             if part is not None:
                 check = zlib.crc32(np.ascontiguousarray(part).data, check)
         return check
@@ -149,7 +150,7 @@ class Block:
         design[:, 0] = 1
         if dense is not None:
             design[:, 1 : 1 + n_dense] = dense
-        design[np.arange(self.n_rows), 1 + n_dense + self.groups] = 1
+        design[:, 1 + n_dense :][np.arange(self.n_rows), self.groups] = 1
         if self.propensity is not None:
             design[:, 1 + n_dense + self.n_groups : 1 + width] = self.propensity.T
         kept = None if dense is None else design[:, 1 : 1 + n_dense]
@@ -165,6 +166,12 @@ class Block:
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.groups)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes beyond the rows that it was made of."""
+        parts = (self.design, self.features.codes, self.propensity, self.weight)
+        return sum(part.nbytes for part in parts if part is not None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -266,7 +266,7 @@ def write_labels(model: Model, blocks: Blocks[Chunk], output: PathLike) -> Path:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
 
     def work(block: Block) -> IntArray:
-        return hard_labels(block, tilt).astype(np.int32)
+        return hard_labels(block, tilt)
 
     try:
         with pq.ParquetWriter(part, schema) as writer:

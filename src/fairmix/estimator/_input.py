@@ -52,7 +52,8 @@ class Input:
         if frame is not None and not self._aside:
             _warn_of_sensitive_features(frame, groups)
         warn_of_small_groups(groups)
-        return self._features(X), groups
+        # Millions of rows have few groups.
+        return self._features(X), groups.compact()
 
     def _features(self, X: Any) -> Any:
         """X without the columns that ``fit`` was told to be something else."""

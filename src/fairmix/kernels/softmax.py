@@ -347,7 +347,7 @@ def _pulled(
 
 def hard_labels(block: Block, tilt: Tilt) -> IntArray:
     """Most probable cluster of each row, (n,)."""
-    return np.asarray(_lowered(block, tilt)[0].argmax(axis=0))
+    return np.asarray(_lowered(block, tilt)[0].argmax(axis=0), dtype=np.int32)
 
 
 def log_densities(block: Block, tilt: Tilt) -> FloatArray:

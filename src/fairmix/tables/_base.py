@@ -52,5 +52,5 @@ class Blocks(ABC, Generic[Item]):
         """What ``work`` makes of the things with these increasing numbers, None for all."""
 
     @abstractmethod
-    def map(self, function: Callable[[Item], Result], *, keep: bool) -> Blocks[Result]:
-        """What a function makes of each, as blocks; ``keep`` where memory allows."""
+    def map(self, function: Callable[[Item], Result], *, keep: int) -> Blocks[Result]:
+        """What a function makes of each, as blocks; so many of them, or all, may be kept."""

@@ -138,7 +138,7 @@ class DaskBlocks(Blocks[Item]):
             for results in self.client.gather(some):
                 yield from results
 
-    def map(self, function: Callable[[Item], Result], *, keep: bool) -> DaskBlocks[Result]:
+    def map(self, function: Callable[[Item], Result], *, keep: int) -> DaskBlocks[Result]:
         """What a function makes of each; kept on the workers, or made anew for each use."""
         if keep:
             futures = self._submit(_make, function, range(self.n_blocks))

@@ -101,7 +101,7 @@ class FileBlocks(Blocks[Frame]):
                 tick(steps=self._size(number))
                 yield result
 
-    def map(self, function: Callable[[Frame], Result], *, keep: bool) -> Mapped[Result]:
+    def map(self, function: Callable[[Frame], Result], *, keep: int) -> Mapped[Result]:
         """What a function makes of each; ``keep`` is not possible here."""
         return Mapped(self, function)
 
@@ -184,7 +184,7 @@ class Mapped(Blocks[Result]):
         """What ``work`` makes of the things with these increasing numbers."""
         return self.frames.each(Chain(self.function, work), numbers)
 
-    def map(self, function: Callable[[Result], Any], *, keep: bool) -> Mapped[Any]:
+    def map(self, function: Callable[[Result], Any], *, keep: int) -> Mapped[Any]:
         """What a function makes of each; ``keep`` is not possible here."""
         return Mapped(self.frames, Chain(self.function, function))
 

@@ -19,23 +19,23 @@ class MemoryBlocks(Blocks[Item]):
         Makes the thing with a given number.
     n_jobs : int
         Threads. The result is the same for any number.
-    keep : bool
-        Whether a thing is kept after it was first made.
+    keep : int
+        How many of the things, the first ones, are kept after they were first made.
     """
 
     local = True
 
     def __init__(
-        self, n_blocks: int, get: Callable[[int], Item], *, n_jobs: int = 1, keep: bool = False
+        self, n_blocks: int, get: Callable[[int], Item], *, n_jobs: int = 1, keep: int = 0
     ) -> None:
         self.n_blocks = n_blocks
         self.n_jobs = n_jobs
         self._get = get
-        self._kept: list[Item | None] | None = [None] * n_blocks if keep else None
+        self._kept: list[Item | None] = [None] * min(keep, n_blocks)
         self._pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 and n_blocks > 1 else None
 
     def _item(self, number: int) -> Item:
-        if self._kept is None:
+        if number >= len(self._kept):
             return self._get(number)
         item = self._kept[number]
         if item is None:
@@ -50,7 +50,7 @@ class MemoryBlocks(Blocks[Item]):
         call = lambda number: work(self._item(number))  # noqa: E731
         return map(call, wanted) if self._pool is None else self._pool.map(call, wanted)
 
-    def map(self, function: Callable[[Item], Result], *, keep: bool) -> MemoryBlocks[Result]:
+    def map(self, function: Callable[[Item], Result], *, keep: int) -> MemoryBlocks[Result]:
         """What a function makes of each."""
         return MemoryBlocks(
             self.n_blocks,

@@ -24,10 +24,10 @@ from fairmix.totals import (
     add_up,
 )
 
-# Features are kept between passes while they take at most this many times the bytes of the rows
-# (the products of a full covariance can be far larger), and this many bytes.
-KEPT_FEATURES_RATIO = 4
-KEPT_FEATURES_BYTES = 2**29
+# Encoded rows are kept between passes up to this many bytes, unless they take more than so many
+# times the bytes of the rows, as the products of a full covariance can.
+KEPT_RATIO = 4
+KEPT_BYTES = 2**26
 # Responsibilities of the last pass are kept up to this size: the gradient of a criterion follows
 # the pass that found its value, at the same logits.
 KEPT_RESPONSIBILITIES_BYTES = 2**26
@@ -140,16 +140,21 @@ class Table:
         self.store = store
         self.journal = journal
         self.encoder = Encoder(encode, store.n_groups, propensity)
-        self.blocks = store.blocks.map(self.encoder, keep=keep and self._worth_keeping())
+        self.blocks = store.blocks.map(self.encoder, keep=self._kept_blocks() if keep else 0)
         self._last: tuple[Sweep, list[Forward]] | None = None
 
-    def _worth_keeping(self) -> bool:
+    def _kept_blocks(self) -> int:
+        """How many blocks are worth keeping."""
         if not isinstance(self.store, MemoryStore):
-            return True
+            return self.store.blocks.n_blocks
         few = self.store.rows.take(slice(0, 8))
-        encoded = sum(part.nbytes for part in self.encoder.encode(few) if part is not None)
-        in_all = encoded / few.n_rows * self.n_rows
-        return encoded <= KEPT_FEATURES_RATIO * few.nbytes and in_all <= KEPT_FEATURES_BYTES
+        features = sum(part.nbytes for part in self.encoder.encode(few) if part is not None)
+        if features > KEPT_RATIO * few.nbytes:
+            return 0
+        weight = None if self.store.weight is None else self.store.weight[:8]
+        block = self.encoder(Chunk(0, few, self.store.groups[:8], weight))
+        in_all = block.nbytes / few.n_rows * self.n_rows
+        return int(min(1.0, KEPT_BYTES / in_all) * self.store.blocks.n_blocks)
 
     @property
     def n_rows(self) -> int:
