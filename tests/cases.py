@@ -18,7 +18,7 @@ from scipy import stats
 from fairmix import criteria
 from fairmix.criteria import Criterion
 from fairmix.families import COVARIANCE_TYPES, Categorical, Family, Gaussian, Product
-from fairmix.kernels import backward, forward
+from fairmix.kernels import Tilt, backward, forward
 from fairmix.mixture import Mixture
 from fairmix.objective import Objective, Scaled
 from fairmix.solvers import EM, GradientDescent, Solver
@@ -249,7 +249,7 @@ def block_totals(
     masses: bool = True,
 ) -> Totals:
     """The kernel's two halves on one block."""
-    ahead = forward(block, logits, offsets=offsets, temperature=temperature, masses=masses)
+    ahead = forward(block, Tilt(logits, offsets, temperature), masses=masses)
     how = (alpha, pull, temperature, ahead.linear)
     return ahead.totals(backward(block, ahead.psi, logits.W.shape[1], *how))
 

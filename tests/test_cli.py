@@ -141,23 +141,6 @@ def test_fit_of_files_neither_copies_nor_loads_them(folder, monkeypatch):
     assert pcsv.read_csv("results/labels.csv").num_rows == 900
 
 
-def test_rows_with_gaps_have_no_label(folder):
-    frame = people()
-    frame.loc[[3, 700], "age"] = np.nan
-    frame.loc[5, "town"] = None
-    frame.to_csv("gaps.csv", index=False)
-    failed = run("fit", "gaps.csv", "-s", "sex", "--drop", "cluster", *FAST, code=3)
-    assert "age (2), town (1)" in failed.stderr
-    assert "--missing drop-rows" in failed.stderr
-    found = {}
-    for memory in ("512", "0"):
-        given = ["--missing", "drop-rows", "--memory", memory, "-o", memory]
-        run("fit", "gaps.csv", "-s", "sex", "--drop", "cluster", *FAST, *given)
-        found[memory] = pq.read_table(f"{memory}/labels.parquet")["cluster"].to_pylist()
-    assert found["512"] == found["0"]
-    assert [i for i, label in enumerate(found["0"]) if label is None] == [3, 5, 700]
-
-
 def test_auto_chooses_the_number_of_clusters(folder):
     given = ["--max-gap", "0.3", "--no-front", "--numeric", "member", "--drop", "town"]
     run("fit", "people.csv", "-s", "sex", "--drop", "cluster", "-k", "auto", *given)
@@ -282,17 +265,6 @@ def test_info_tells_what_a_model_is(folder):
 def test_version_and_completion():
     assert run("--version").stdout == f"fairmix {__version__}\n"
     assert "--install-completion" in run("--help").stdout
-
-
-def test_an_interrupt_leaves_nothing(folder, monkeypatch):
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    before = sorted(folder.rglob("*"))
-    monkeypatch.setattr(FairMixture, "predict", stop)
-    found = run("fit", "parts", "-s", "sex", *FAST, "--memory", "0", code=130)
-    assert "nothing was written" in found.stderr
-    assert sorted(folder.rglob("*")) == before
 
 
 def test_progress_goes_to_a_terminal_only(folder):

@@ -49,7 +49,6 @@ BAD = {
     "cut.csv.gz": (gzip.compress(late().encode())[:-30], "cut.csv.gz' cannot be read"),
     "no-header.csv": (LINE * 30, "the first line is no header"),
     "numbers.csv": ("5.1,3.5,1\n4.9,3,0\n" * 9, "its first line holds numbers"),
-    "gaps.csv": (GOOD + ",Oslo,f\n2,,f\n", "age (1), town (1)"),
     "no-group.csv": (GOOD + "2,Oslo,\n", "sex (1)"),
     "one-group.csv": (GOOD.replace(",m", ",f"), "--sensitive sex: it is always 'f'"),
     "ids.csv": (HEAD + "".join(f"1,a,{i}x\n" for i in range(999)), "too many for groups"),

@@ -181,10 +181,10 @@ def test_kept_things_tell_their_size():
 def test_frames_of_collections_have_the_rows_in_order(client):
     frame = make_frame()
     beside = {"more": da.from_array(np.arange(N_ROWS), chunks=7777)}
-    frames = on_dask.frames_from_collection(collection(frame), client, beside, 4000)
+    frames = on_dask.frames_from_collection(collection(frame), client, beside, 8000)
     assert frames.schema.names == [*frame.columns, "more"]
     tables = list(frames.select(["more", "sex"]).each(lambda block: block.table))
-    assert [len(table) for table in tables] == [4000] * 10 + [N_ROWS - 40_000]
+    assert [len(table) for table in tables] == [8000] * 10 + [N_ROWS - 80_000]
     assert tables[0].column_names == ["more", "sex"]
     assert np.concatenate([table["more"] for table in tables]).tolist() == list(range(N_ROWS))
     assert [v for table in tables for v in table["sex"].to_pylist()] == frame["sex"].tolist()
@@ -251,9 +251,10 @@ def test_errors_say_what_to_do(client, monkeypatch):
     with pytest.raises(ValueError, match="X has no rows"):
         FairMixture(2).fit(da.zeros((0, 4)))
     broken = make_frame()
-    broken.loc[9000, "a"] = np.inf
+    broken.loc[BLOCK_ROWS + 800, "a"] = np.inf
     broken = dd.from_pandas(broken, npartitions=2)
-    with pytest.raises(ValueError, match="In rows 8192 to 16383: Column 'a' of X has 1 values"):
+    place = f"In rows {BLOCK_ROWS} to {2 * BLOCK_ROWS - 1}"
+    with pytest.raises(ValueError, match=f"{place}: Column 'a' of X has 1 values"):
         FairMixture(2).fit(broken, sensitive_features="sex")
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"fairmix\[dask\]"):

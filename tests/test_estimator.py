@@ -192,12 +192,11 @@ def test_same_bits_for_any_number_of_threads(n_jobs):
     assert np.array_equal(one.predict_proba(X), many.predict_proba(X))
 
 
-def test_large_offset_does_not_change_labels(blobs):
+@pytest.mark.parametrize(("assignment", "max_gap"), [("blind", 0.1), ("aware", 0.05)])
+def test_large_offset_does_not_change_labels(blobs, assignment, max_gap):
     X, groups, _ = blobs
-    fits = [
-        FairMixture(3, max_gap=0.05, random_state=0).fit(X + offset, sensitive_features=groups)
-        for offset in (0, 1e8)
-    ]
+    model = FairMixture(3, max_gap=max_gap, assignment=assignment, random_state=0)
+    fits = [clone(model).fit(X + offset, sensitive_features=groups) for offset in (0, 1e8)]
     assert adjusted_rand_score(*(model.labels_ for model in fits)) > 0.999
     np.testing.assert_allclose(fits[1].means_ - 1e8, fits[0].means_, atol=1e-3)
 

@@ -17,7 +17,7 @@ from cases import (
     soft_sums,
     whole_block,
 )
-from fairmix.kernels.softmax import tilted
+from fairmix.kernels.softmax import Tilt, tilted
 from fairmix.mixture import Mixture
 from fairmix.totals import Logits, Rows
 
@@ -47,7 +47,7 @@ def theta(family, rows, rng):
 
 
 def log_density(family, theta, rows):
-    return tilted(whole_block(family, rows), family.logits(theta))
+    return tilted(whole_block(family, rows), Tilt(family.logits(theta)))
 
 
 @each_family

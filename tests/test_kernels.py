@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp, softmax
 
 from cases import (
     K,
@@ -14,7 +15,7 @@ from cases import (
     central_differences,
     numbers,
 )
-from fairmix.kernels import backward, forward, hard_labels
+from fairmix.kernels import Tilt, backward, forward, hard_labels
 from fairmix.totals import Block, Features, Logits, add_up
 
 N_ROWS, N_DENSE, LEVELS = 9, 2, (2, 3)
@@ -160,10 +161,10 @@ def test_huge_logits_stay_finite(kind, temperature, scale):
     block = make_block(kind)
     logits = make_logits(block, scale=scale)
     settings = {"pull": make_matrix(3), "temperature": temperature}
-    psi = forward(block, logits, temperature=temperature).psi
+    psi = forward(block, Tilt(logits, None, temperature)).psi
     np.testing.assert_allclose(psi.sum(axis=0), 1, rtol=1e-14)
     # At this scale the largest logit takes all.
-    np.testing.assert_array_equal(psi.argmax(axis=0), hard_labels(block, logits))
+    np.testing.assert_array_equal(psi.argmax(axis=0), hard_labels(block, Tilt(logits)))
     assert psi.max(axis=0).min() > 1 - 1e-12
     totals = block_totals(block, logits, **settings)
     assert all(np.isfinite(value).all() for value in numbers(totals).values())
@@ -176,7 +177,7 @@ def test_a_common_constant_moves_only_the_normaliser():
     block = make_block("mixed")
     logits = make_logits(block)
     far = Logits(logits.b + 1e4, logits.W)
-    near, moved = forward(block, logits), forward(block, far)
+    near, moved = forward(block, Tilt(logits)), forward(block, Tilt(far))
     np.testing.assert_allclose(moved.psi, near.psi, rtol=1e-10)
     assert moved.normaliser == pytest.approx(near.normaliser + 1e4 * N_ROWS, rel=1e-14)
 
@@ -194,7 +195,7 @@ def test_float32_pass_keeps_float64_totals(kind):
     )
     logits = make_logits(wide)
     settings = {"offsets": make_matrix(2), "pull": make_matrix(3), "temperature": 0.3}
-    ahead = forward(narrow, logits, offsets=make_matrix(2), temperature=0.3)
+    ahead = forward(narrow, Tilt(logits, make_matrix(2), 0.3))
     assert ahead.psi.dtype == np.float32
     actual, expected = (
         block_totals(narrow, logits, **settings),
@@ -210,6 +211,26 @@ def test_float32_pass_keeps_float64_totals(kind):
         assert error < 1e-5, name
 
 
+@pytest.mark.parametrize("scale", [1, 10, 30, 100, 1000])
+def test_float32_responsibilities_hold_however_far_logits_are_apart(scale):
+    """Some rows, and at last all, have logits beyond what exp takes in single precision."""
+    wide = make_block("dense", n_rows=2000)
+    logits = make_logits(wide, scale=scale)
+    narrow = replace(
+        wide,
+        features=Features(wide.features.dense.astype(np.float32), None),
+        dtype=np.dtype(np.float32),
+    )
+    exact = logits.b + one_hot(wide) @ logits.W.T
+    expected = softmax(exact, axis=1).T
+    for block, settings in ((narrow, {}), (wide, {"rough": True})):
+        found = forward(block, Tilt(logits), **settings)
+        # Logits themselves are rounded in single precision.
+        error = 1e-6 * (1 + np.abs(exact).max())
+        np.testing.assert_allclose(found.psi, expected, atol=error if block is narrow else 1e-6)
+        assert found.normaliser == pytest.approx(logsumexp(exact, axis=1).sum(), rel=1e-6)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("blind", [False, True], ids=["aware", "blind"])
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
@@ -223,9 +244,9 @@ def test_pull_gives_the_gradient_of_a_function_of_the_masses(kind, blind, temper
 
     def of_flat(flat):
         moved = Logits(flat[:K], flat[K:].reshape(logits.W.shape))
-        return function(forward(block, moved, offsets=offsets, temperature=temperature).mass)
+        return function(forward(block, Tilt(moved, offsets, temperature)).mass)
 
-    ahead = forward(block, logits, offsets=offsets, temperature=temperature)
+    ahead = forward(block, Tilt(logits, offsets, temperature))
     pull = A * np.cos(ahead.mass) + ahead.mass
     P = logits.W.shape[1]
     actual = backward(block, ahead.psi, P, alpha=0.0, pull=pull, temperature=temperature)
@@ -241,9 +262,9 @@ def test_model_mass_is_the_gradient_of_the_normaliser(blind, temperature):
     logits, offsets = make_logits(block), make_matrix(2)
 
     def normaliser(v):
-        return forward(block, logits, offsets=v, temperature=temperature).normaliser
+        return forward(block, Tilt(logits, v, temperature)).normaliser
 
-    ahead = forward(block, logits, offsets=offsets, temperature=temperature)
+    ahead = forward(block, Tilt(logits, offsets, temperature))
     expected = central_differences(normaliser, offsets)
     np.testing.assert_allclose(ahead.model_mass, expected, rtol=1e-7, atol=1e-8)
     assert np.allclose(ahead.model_mass, ahead.mass) is not blind
@@ -253,17 +274,17 @@ def test_hard_labels_take_the_largest_tilted_logit():
     block = make_block("mixed", blind=True)
     logits, offsets = make_logits(block), make_matrix(2)
     plain = one_hot(block) @ logits.W.T + logits.b
-    np.testing.assert_array_equal(hard_labels(block, logits), plain.argmax(axis=1))
+    np.testing.assert_array_equal(hard_labels(block, Tilt(logits)), plain.argmax(axis=1))
     expected = (plain + block.propensity.T @ offsets).argmax(axis=1)
-    np.testing.assert_array_equal(hard_labels(block, logits, offsets), expected)
+    np.testing.assert_array_equal(hard_labels(block, Tilt(logits, offsets)), expected)
     assert (expected != plain.argmax(axis=1)).any()
 
 
 def test_log_likelihood_can_be_left_out():
     block = make_block("mixed")
     logits = make_logits(block)
-    full = forward(block, logits, temperature=0.3)
-    lean = forward(block, logits, temperature=0.3, likelihood=False)
+    full = forward(block, Tilt(logits, None, 0.3))
+    lean = forward(block, Tilt(logits, None, 0.3), likelihood=False)
     assert math.isnan(lean.log_likelihood)
     assert lean.normaliser == full.normaliser
     np.testing.assert_array_equal(lean.psi, full.psi)

@@ -24,7 +24,7 @@ from cases import (
     whole_block,
 )
 from fairmix.families import INDEPENDENT, Categorical, Gaussian
-from fairmix.kernels.softmax import tilted
+from fairmix.kernels.softmax import Tilt, tilted
 from fairmix.mixture import Mixture
 from fairmix.objective import Objective, Scaled
 from fairmix.propensity import fit_propensity
@@ -106,7 +106,7 @@ def marginals(parameters, rows):
 
 @each_open_family
 def test_log_density_is_the_marginal(family, theta, rows):
-    found = tilted(whole_block(family, rows), family.logits(theta))
+    found = tilted(whole_block(family, rows), Tilt(family.logits(theta)))
     np.testing.assert_allclose(found, marginals(family.unpack(theta), rows), atol=1e-10)
     np.testing.assert_allclose(found[:, 0], 0.0, atol=1e-10, err_msg="nothing seen, density one")
 

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from cases import assert_close, block_totals, each_criterion
 from fairmix import metrics
-from fairmix.kernels import forward, hard_labels
+from fairmix.kernels import Tilt, forward, hard_labels
 from fairmix.totals import Block, Features, Logits
 
 LONG = bool(os.environ.get("FAIRMIX_LONG"))
@@ -44,7 +44,7 @@ def passes(draw, largest=50.0):
 @given(passes())
 def test_responsibilities_are_a_distribution_and_masses_their_sums(case):
     block, logits, offsets, temperature = case
-    found = forward(block, logits, offsets=offsets, temperature=temperature, hard=True)
+    found = forward(block, Tilt(logits, offsets, temperature), hard=True)
     psi = found.psi
     weight = np.ones(block.n_rows) if block.weight is None else block.weight
     assert np.isfinite(psi).all()
@@ -60,7 +60,7 @@ def test_responsibilities_are_a_distribution_and_masses_their_sums(case):
         expected[:, group] += weight[i] * psi[:, i]
     np.testing.assert_allclose(found.mass.T, expected, atol=1e-9)
     # The label is a cluster of the largest probability.
-    labels = hard_labels(block, logits, offsets)
+    labels = hard_labels(block, Tilt(logits, offsets))
     np.testing.assert_allclose(psi[labels, np.arange(block.n_rows)], psi.max(axis=0))
 
 

@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 from fairmix.cli.reproduce import reproduce
 from fairmix.reproduction import ENTRIES, Settings, choose, run, write_page
 from fairmix.reproduction import methods as m
+from fairmix.reproduction.extras import EXTRAS
 from fairmix.reproduction.result import Entry, Result
+from fairmix.reproduction.running import bundle
 from fairmix.reproduction.sweeps import sweep
 from fairmix.reproduction.views import View, describe, prepare
 
@@ -118,6 +120,30 @@ def test_entries_share_units(tmp_path: Path) -> None:
     front, times = ENTRIES["census-front"], ENTRIES["census-times"]
     run([front], SMOKE, tmp_path)
     assert run([times], SMOKE, tmp_path, stop_after=0).keys() == {"census-times"}
+
+
+def test_units_that_differ_by_their_extras_are_one_fit(tmp_path: Path) -> None:
+    entries = choose(["proposition-1", "soft-and-hard", "corollary"])
+    plain, sharp = (
+        sweep(SMOKE, SMOKE.view("adult"), m.MM_EM, extras=extras)[0]
+        for extras in ((), ("history",))
+    )
+    assert [set(own) for own in bundle([plain, sharp]).values()] == [{plain, sharp}]
+    assert [fitted.extras for fitted in bundle([plain, sharp])] == [("history",)]
+    if not os.environ.get("FAIRMIX_DATA"):
+        pytest.skip("Bank and Credit are not bundled: set FAIRMIX_DATA")
+    run(entries, SMOKE, tmp_path)
+    documents = [json.loads((tmp_path / f"{entry.name}.json").read_text()) for entry in entries]
+    seconds, extras = [], []
+    for document in documents:
+        for record in document["units"]:
+            unit, numbers = record["unit"], record["numbers"]
+            assert set(EXTRAS) & set(numbers) == set(unit["extras"])
+            if unit["method"] == m.MM_EM and unit["view"]["data"] == "adult":
+                seconds.append(numbers["cpu_seconds"])
+                extras.append(unit["extras"])
+    assert extras == [["sampling_error"], ["sharpness"]]
+    assert seconds[0] == seconds[1]  # measured once
 
 
 def test_units_of_another_version_are_not_used(tmp_path: Path) -> None:

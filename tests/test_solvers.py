@@ -23,7 +23,7 @@ from cases import (
 )
 from fairmix.datasets import make_grouped_blobs
 from fairmix.families import Gaussian
-from fairmix.kernels import hard_labels
+from fairmix.kernels import Tilt, hard_labels
 from fairmix.mixture import Mixture
 from fairmix.objective import Objective, Scaled
 from fairmix.solvers import EM, Iteration, Status
@@ -253,7 +253,7 @@ def test_an_offset_of_1e8_changes_no_label(covariance_type):
         )
         table = memory_table(Rows(moved, None), mixture.family.encode)
         logits = mixture.logits(solution.theta)
-        labels.append(np.concatenate(list(table.each(partial(hard_labels, logits=logits)))))
+        labels.append(np.concatenate(list(table.each(partial(hard_labels, tilt=Tilt(logits))))))
     np.testing.assert_array_equal(labels[0], labels[1])
     assert len(np.unique(labels[0])) == SIZE
 

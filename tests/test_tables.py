@@ -17,7 +17,7 @@ from cases import (
     problem,
 )
 from fairmix.families import Gaussian
-from fairmix.kernels import hard_labels
+from fairmix.kernels import Tilt, hard_labels
 from fairmix.tables import BLOCK_ROWS
 from fairmix.totals import Block, Features, Logits, Rows, add_up
 
@@ -192,7 +192,7 @@ def test_group_sizes_are_weights_per_group(make_table):
 def test_each_keeps_the_order_of_the_rows(make_table):
     toy = problem(FAMILIES["gaussian-full"], N_ROWS)
     logits = toy.mixture.logits(toy.theta)
-    labels = list(toy.table(make_table).each(lambda block: hard_labels(block, logits)))
+    labels = list(toy.table(make_table).each(lambda block: hard_labels(block, Tilt(logits))))
     assert [len(part) for part in labels] == [BLOCK_ROWS] * 3 + [100]
     parameters = toy.mixture.unpack(toy.theta)
     density = FAMILIES["gaussian-full"].log_density(parameters, toy.rows)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmix.columns import Columns
-from fairmix.kernels import forward, hard_labels, log_densities
+from fairmix.kernels import Tilt, forward, hard_labels, log_densities
 from fairmix.mixture import Mixture
 from fairmix.propensity import Propensity
 from fairmix.tables import MemoryStore, Store, Table
@@ -73,8 +73,8 @@ class Model:
 
     def labels_of(self, table: Table) -> IntArray:
         """Most probable cluster of each row of a table encoded for this model, (N,)."""
-        logits = self.mixture.logits(self.theta)
-        return np.concatenate(list(table.each(lambda b: hard_labels(b, logits, self.offsets))))
+        tilt = Tilt(self.mixture.logits(self.theta), self.offsets)
+        return np.concatenate(list(table.each(lambda block: hard_labels(block, tilt))))
 
     def labels(self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1) -> IntArray:
         """Most probable cluster of each row, (N,)."""
@@ -98,20 +98,17 @@ class Model:
         temperature: float,
         n_jobs: int,
     ) -> FloatArray:
-        logits = self.mixture.logits(self.theta)
+        tilt = Tilt(self.mixture.logits(self.theta), offsets, temperature)
 
         def work(block: Block) -> FloatArray:
-            ahead = forward(
-                block, logits, offsets=offsets, temperature=temperature, likelihood=False
-            )
-            return ahead.psi.T
+            return forward(block, tilt, likelihood=False).psi.T
 
         return self._sweep(rows, work, groups, n_jobs)
 
     def log_densities(self, rows: Rows, *, n_jobs: int = 1) -> FloatArray:
         """Log-density of each row under the untilted mixture, (N,)."""
-        logits = self.mixture.logits(self.theta)
-        return self._sweep(rows, lambda block: log_densities(block, logits), None, n_jobs)
+        tilt = Tilt(self.mixture.logits(self.theta))
+        return self._sweep(rows, lambda block: log_densities(block, tilt), None, n_jobs)
 
     def masses(self, table: Table) -> tuple[FloatArray, FloatArray]:
         """Mass of each group in each cluster, by hard labels and by responsibilities, (M, K)."""

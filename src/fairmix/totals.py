@@ -100,6 +100,11 @@ class Features(NamedTuple):
     codes: IntArray | None
 
 
+def even(width: int) -> int:
+    """The next width that BLAS multiplies without a remainder: up to twice as fast."""
+    return -(-width // 4) * 4
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """A run of rows that one kernel call handles.
@@ -120,9 +125,10 @@ class Block:
         Probability of each group given x: what a blind map may know of the group.
     number : int
         Counts the blocks of a table from 0.
-    design : (n, D + 1 + M) or (n, D + 1 + 2 M) array
-        Side by side the dense features, a one, the indicator of each group and, if there is one,
-        the propensity: one product with it gives all that is linear. ``features.dense`` is a view.
+    design : (n, 1 + D + M + ...) array
+        Side by side a one, the dense features, the indicator of each group, the propensity if there
+        is one, and zeros up to a width that suits products: one product with it gives all that is
+        linear. ``features.dense`` is a view.
     """
 
     features: Features
@@ -138,15 +144,15 @@ class Block:
         dense, codes = self.features
         n_dense = 0 if dense is None else dense.shape[1]
         blind = self.propensity is not None
-        width = n_dense + 1 + self.n_groups * (1 + blind)
-        design = np.zeros((self.n_rows, width), dtype=self.dtype)
+        width = n_dense + self.n_groups * (1 + blind)
+        design = np.zeros((self.n_rows, 1 + even(width)), dtype=self.dtype)
+        design[:, 0] = 1
         if dense is not None:
-            design[:, :n_dense] = dense
-        design[:, n_dense] = 1
-        design[np.arange(self.n_rows), n_dense + 1 + self.groups] = 1
+            design[:, 1 : 1 + n_dense] = dense
+        design[np.arange(self.n_rows), 1 + n_dense + self.groups] = 1
         if self.propensity is not None:
-            design[:, n_dense + 1 + self.n_groups :] = self.propensity.T
-        kept = None if dense is None else design[:, :n_dense]
+            design[:, 1 + n_dense + self.n_groups : 1 + width] = self.propensity.T
+        kept = None if dense is None else design[:, 1 : 1 + n_dense]
         object.__setattr__(self, "features", Features(kept, codes))
         object.__setattr__(self, "design", design)
 

@@ -19,14 +19,12 @@ from fairmix.cli.info import info
 from fairmix.cli.pareto import pareto
 from fairmix.cli.predict import predict
 from fairmix.cli.reproduce import reproduce
-from fairmix.cli.screen import Application, Commands
 
 COMMANDS = (fit, predict, audit, pareto, compare, reproduce, info, demo)
 
 # Plain help: the panels of Rich do not fit 80 columns.
-app = Application(
+app = typer.Typer(
     name="fairmix",
-    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

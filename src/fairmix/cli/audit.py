@@ -26,7 +26,7 @@ def audit(
     ] = None,
     criterion: o.Criterion = "gap",
     drop: o.Drop = None,
-    missing: o.Missing = "error",
+    missing: o.Incomplete = "error",
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
     force: o.Force = False,
@@ -41,7 +41,7 @@ def audit(
     from fairmix.cli.auditing import figures_of, profile_of, write_report
     from fairmix.cli.opening import Choice, open_for_audit
     from fairmix.cli.outputs import refuse_existing
-    from fairmix.cli.views import figures_text, shares_text
+    from fairmix.cli.views import figures_text, gaps_text, shares_text
 
     screen = Screen(quiet, json)
     if strict and max_gap is None:
@@ -59,6 +59,8 @@ def audit(
             n_jobs=jobs,
             verbose=bool(screen.bars),
         )
+        if rows.gaps:
+            screen.note(gaps_text(rows))
         profile = profile_of(rows)
         figures = figures_of(rows, profile, seed)
         if out is not None:

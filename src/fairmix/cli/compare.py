@@ -36,7 +36,7 @@ def compare(
     ] = 100_000,
     numeric: o.Numeric = None,
     drop: o.Drop = None,
-    missing: o.Missing = "error",
+    missing: o.Incomplete = "error",
     criterion: o.Criterion = "gap",
     seed: o.Seed = 0,
     json: o.Json = False,
@@ -97,7 +97,7 @@ def _read(
     from fairmix.cli.data import fit_rows
     from fairmix.cli.fitting import sampled
     from fairmix.cli.opening import open_data
-    from fairmix.cli.views import roles_text
+    from fairmix.cli.views import gaps_text, roles_text
 
     data = open_data(
         path,
@@ -110,6 +110,8 @@ def _read(
     if not data.numeric:
         raise ValueError(f"{path} has no numeric column, and the methods need some.")
     screen.say(roles_text(data))
+    if data.gaps:
+        screen.note(gaps_text(data))
     if data.categorical:
         screen.note(f"Not used, the methods take numbers: {', '.join(data.categorical)}.")
     table, groups = sampled(data, fit_rows, rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from fairmix.tables.sources import CsvSource
 
 Mask = NDArray[np.bool_]
 
+INTEGRATE, DROP_ROWS = "integrate", "drop-rows"
 HASHED_BYTES = 2**22
 # Random numbers of a row: one to hold it out, one to draw it for a sample.
 HELD, DRAWN = 0, 1
@@ -30,7 +31,7 @@ HELD, DRAWN = 0, 1
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A block of rows. ``kept`` are those without missing values, ``held`` those held out."""
+    """A block of rows. ``kept`` are those that get a label, ``held`` those held out."""
 
     table: pa.Table
     kept: Mask
@@ -56,8 +57,10 @@ class Data:
         Columns; categorical ones are features too, and labels are those of another clustering.
     roles : tuple of Role
         Of the columns that may be features.
-    needed : tuple of str
-        Columns that have gaps; rows without a value there are left out.
+    gaps : dict of str to int
+        Columns that lack values, and in how many rows.
+    missing : {"integrate", "drop-rows", "error"}
+        What is done about them; with ``"error"`` there are none.
     hold_out : float
         Share of rows that a fit does not see.
     seed : int
@@ -71,7 +74,8 @@ class Data:
     sensitive: tuple[str, ...]
     labels: tuple[str, ...] = ()
     roles: tuple[Role, ...] = ()
-    needed: tuple[str, ...] = ()
+    gaps: dict[str, int] = field(default_factory=dict)
+    missing: str = "error"
     hold_out: float = 0.0
     seed: int = 0
 
@@ -84,6 +88,11 @@ class Data:
     def used(self) -> tuple[str, ...]:
         """Columns that are read."""
         return (*self.features, *self.sensitive, *self.labels)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns without whose value a row is left out."""
+        return tuple(self.gaps) if self.missing == DROP_ROWS else ()
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -163,10 +172,10 @@ class Data:
 
     def _typed(self, table: pa.Table) -> pa.Table:
         """Decimal numbers as floats: NumPy has no others."""
-        for j, field in enumerate(table.schema):
-            if field.name in self.numeric and pa.types.is_decimal(field.type):
+        for j, entry in enumerate(table.schema):
+            if entry.name in self.numeric and pa.types.is_decimal(entry.type):
                 column = table.column(j).cast(pa.float64())
-                table = table.set_column(j, pa.field(field.name, pa.float64()), column)
+                table = table.set_column(j, pa.field(entry.name, pa.float64()), column)
         return table
 
     def _random(self, block: int, n_rows: int, purpose: int) -> NDArray[np.float64]:

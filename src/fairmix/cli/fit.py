@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fairmix import __version__
 from fairmix.cli import options as o
 from fairmix.cli.screen import BOUND_MISSED, Screen, json_text
 
@@ -31,7 +32,7 @@ def fit(
     numeric: o.Numeric = None,
     categorical: o.Categorical = None,
     drop: o.Drop = None,
-    missing: o.Missing = "error",
+    missing: o.Missing = "integrate",
     hold_out: Annotated[
         float, typer.Option(metavar="SHARE", help="Rows kept for a certificate.")
     ] = 0.0,
@@ -65,7 +66,7 @@ def fit(
     from fairmix.cli.fitting import fit_data
     from fairmix.cli.opening import Choice, open_data
     from fairmix.cli.outputs import folder_of, refuse_existing
-    from fairmix.cli.views import fit_text, roles_text
+    from fairmix.cli.views import fit_text, gaps_text, roles_text
 
     screen = Screen(quiet, json)
     if not 0 <= hold_out < 1:
@@ -102,6 +103,8 @@ def fit(
             verbose=bool(screen.bars),
         )
         screen.say(roles_text(rows))
+        if rows.gaps:
+            screen.note(gaps_text(rows))
         if rows.n_bytes > memory * MEGABYTE and subsample is None and batch_size is None:
             screen.note(FASTER)
         found = fit_data(
@@ -132,7 +135,11 @@ def _write(found: Fit, folder: Path) -> None:
             "sensitive": list(data.sensitive),
             "numeric": list(data.numeric),
             "categorical": list(data.categorical),
-            "facts": found.facts(),
+            "facts": {
+                **found.facts(),
+                "seed": str(found.model.random_state),
+                "fairmix": __version__,
+            },
         },
     )
     page = render(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import shlex
 import sys
 import time
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from fairmix import FairMixture, __version__, pareto_front, select_n_components
 from fairmix.certificate import Certificate
-from fairmix.cli.data import Data, fit_rows, held_rows
+from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data, fit_rows, held_rows
 from fairmix.cli.outputs import LabelFile
 from fairmix.fitting import allowed_gap
 from fairmix.path_table import ParetoFront
@@ -28,6 +27,11 @@ FRONT_ROWS = 10_000
 CERTIFIED_ROWS = 1_000_000
 # Settings that do not change a result.
 SILENT = ("n_jobs", "verbose")
+# What a report says of missing values.
+MISSING = {
+    INTEGRATE: "integrated out of the likelihood: a row counts with the values that it has",
+    DROP_ROWS: "rows without a value are left out",
+}
 FRONT_GAPS = (0.0, 0.01, 0.02, 0.05, 0.1, np.inf)
 
 
@@ -54,7 +58,6 @@ class Fit:
         facts = {
             **facts_of(self.data, self.digest),
             "rows of the fit": f"{self.profile.n_rows:,}",
-            "seed": str(self.model.random_state),
         }
         if self.front is not None:
             facts["rows of the front"] = f"{self.front.models[0].group_sizes_.sum():,}"
@@ -75,6 +78,8 @@ class Fit:
                 "numeric": data.numeric,
                 "categorical": data.categorical,
                 "left_out": data.left_out,
+                "missing": data.gaps,
+                "missing_values": data.missing,
             },
             "settings": {
                 name: value
@@ -101,16 +106,16 @@ def command() -> str:
 
 
 def facts_of(data: Data, digest: str) -> dict[str, str]:
-    """What a report says of its data."""
-    return {
+    """What a report says of its data, beside what it finds itself."""
+    facts = {
         "data": data.name,
         "rows": f"{data.n_rows:,}",
         "SHA-256 of the data": digest,
-        "fairmix": __version__,
-        "Python": platform.python_version(),
-        "NumPy": np.__version__,
         "command": command(),
     }
+    if data.gaps:
+        facts["missing values"] = MISSING[data.missing]
+    return facts
 
 
 def fit_data(

@@ -11,12 +11,13 @@ import typer
 from joblib import effective_n_jobs
 
 from fairmix import FairMixture
-from fairmix.cli.data import Data
-from fairmix.cli.screen import listed
+from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data
+from fairmix.cli.screen import counted, listed
 from fairmix.roles import FEATURES, MAX_CATEGORIES, Role, find_roles
 from fairmix.tables import FileBlocks, column_names, find_files
 
-DROP_ROWS = "drop-rows"
+# What a command says about rows, beside the way to read them.
+DATA_SETTINGS = ("hold_out", "seed", "gaps", "missing")
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ def open_data(path: str, choice: Choice, *, missing: str, **how: Any) -> Data:
         A file, a folder or a pattern.
     choice : Choice
         What the user says.
-    missing : {"error", "drop-rows"}
-        What to do with rows that lack a value.
+    missing : {"integrate", "drop-rows", "error"}
+        What to do with rows that lack a value; those without a group can only be left out.
     **how
         ``n_jobs`` and ``verbose`` of reading, ``hold_out`` and ``seed`` of `Data`.
     """
@@ -80,8 +81,9 @@ def open_data(path: str, choice: Choice, *, missing: str, **how: Any) -> Data:
     used = [role for role in chosen if role.is_feature]
     if not used:
         raise ValueError(f"{path} has no column left to cluster by; it has {listed(list(roles))}.")
-    needed = _gaps(path, [*used, *(roles[name] for name in choice.sensitive)], missing, blocks)
-    return _data(path, blocks, choice, chosen, needed, how)
+    groups = [roles[name] for name in choice.sensitive]
+    how |= _gaps(path, used, groups, missing, blocks)
+    return _data(path, blocks, choice, chosen, how)
 
 
 def open_for_audit(
@@ -93,9 +95,9 @@ def open_for_audit(
     for name in named:
         if roles[name].n_values is None or roles[name].kind == "empty":
             _check_groups(roles[name])
-    needed = _gaps(path, [roles[name] for name in named], missing, blocks)
+    how |= _gaps(path, [], [roles[name] for name in named], missing, blocks)
     others = [role for name, role in roles.items() if name not in named]
-    return _data(path, blocks, choice, others, needed, how)
+    return _data(path, blocks, choice, others, how)
 
 
 def open_for_model(
@@ -115,8 +117,8 @@ def open_for_model(
         if roles[name].kind == "empty":
             raise ValueError(f"Column {name!r}: {roles[name].reason}.")
     chosen = [_chosen(roles[name], choice) for name in columns.names]
-    needed = _gaps(path, list(roles.values()), missing, blocks)
-    return _data(path, blocks, choice, chosen, needed, how)
+    how |= _gaps(path, chosen, [roles[name] for name in sensitive], missing, blocks)
+    return _data(path, blocks, choice, chosen, how)
 
 
 def _scan(
@@ -139,7 +141,6 @@ def _data(
     blocks: FileBlocks,
     choice: Choice,
     roles: Sequence[Role],
-    needed: tuple[str, ...],
     how: dict[str, Any],
 ) -> Data:
     used = [role for role in roles if role.is_feature]
@@ -155,8 +156,7 @@ def _data(
         sensitive=choice.sensitive,
         labels=choice.labels,
         roles=tuple(roles),
-        needed=needed,
-        **{name: how[name] for name in ("hold_out", "seed") if name in how},
+        **{name: how[name] for name in DATA_SETTINGS if name in how},
     )
 
 
@@ -191,13 +191,16 @@ def _check_groups(role: Role) -> None:
         )
 
 
-def _gaps(path: str, roles: Sequence[Role], missing: str, blocks: FileBlocks) -> tuple[str, ...]:
-    """Columns that lack values, if rows without them are to be left out."""
-    gaps = {role.name: role.missing for role in roles if role.missing}
-    if gaps and missing != DROP_ROWS:
-        counted = listed([f"{name} ({count:,})" for name, count in gaps.items()])
+def _gaps(
+    path: str, features: Sequence[Role], groups: Sequence[Role], missing: str, blocks: FileBlocks
+) -> dict[str, Any]:
+    """Columns that lack values, unless nothing can be done about it."""
+    gaps = {role.name: role.missing for role in (*features, *groups) if role.missing}
+    refusing = {INTEGRATE: groups, DROP_ROWS: ()}.get(missing, (*features, *groups))
+    refused = {role.name: role.missing for role in refusing if role.missing}
+    if refused:
         raise ValueError(
-            f"{path} has missing or infinite values among its {blocks.n_rows:,} rows: {counted}. "
-            "Leave these rows out with --missing drop-rows."
+            f"{path} has missing or infinite values among its {blocks.n_rows:,} rows: "
+            f"{counted(refused)}. Leave these rows out with --missing drop-rows."
         )
-    return tuple(gaps)
+    return {"gaps": gaps, "missing": missing}

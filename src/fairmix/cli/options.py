@@ -32,9 +32,14 @@ Categorical = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="Read it as categories; repeatable.")
 ]
 Drop = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Leave it out; repeatable.")]
+# A mixture can do without some values of a row; other methods and groups cannot.
 Missing = Annotated[
+    Literal["integrate", "drop-rows", "error"],
+    typer.Option(metavar="HOW", help="Or drop-rows, error."),
+]
+Incomplete = Annotated[
     Literal["error", "drop-rows"],
-    typer.Option(show_default=False, help="What to do with missing values."),
+    typer.Option("--missing", metavar="HOW", help="Missing values; or drop-rows."),
 ]
 Assignment = Annotated[
     Literal["blind", "aware"] | None,

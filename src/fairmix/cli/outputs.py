@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 import typer
 from numpy.typing import NDArray
 
+from fairmix.interruption import together
+
 # Labels are written in pieces of this many rows.
 WRITTEN_ROWS = 2**20
 LABEL_SUFFIXES = (".parquet", ".csv")
@@ -40,11 +42,12 @@ def folder_of(target: Path) -> Iterator[Path]:
     part.mkdir(parents=True)
     try:
         yield part
-        if target.exists():
-            for path in sorted(part.iterdir()):
-                path.replace(target / path.name)
-        else:
-            part.rename(target)
+        with together():
+            if target.exists():
+                for path in sorted(part.iterdir()):
+                    path.replace(target / path.name)
+            else:
+                part.rename(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

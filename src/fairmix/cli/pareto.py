@@ -37,7 +37,7 @@ def pareto(
     numeric: o.Numeric = None,
     categorical: o.Categorical = None,
     drop: o.Drop = None,
-    missing: o.Missing = "error",
+    missing: o.Missing = "integrate",
     assignment: o.Assignment = None,
     blind: o.Blind = False,
     gap_of: o.GapOf = "labels",
@@ -58,7 +58,7 @@ def pareto(
     from fairmix.cli.fitting import FRONT_GAPS, sampled
     from fairmix.cli.opening import Choice, open_data
     from fairmix.cli.outputs import refuse_existing
-    from fairmix.cli.views import front_text, roles_text
+    from fairmix.cli.views import front_text, gaps_text, roles_text
 
     screen = Screen(quiet, json)
     if out is not None:
@@ -88,6 +88,8 @@ def pareto(
             verbose=bool(screen.bars),
         )
         screen.say(roles_text(opened))
+        if opened.gaps:
+            screen.note(gaps_text(opened))
         X, groups = sampled(opened, fit_rows, rows)
         if len(X) < opened.n_rows:
             screen.note(f"{len(X):,} of {opened.n_rows:,} rows are fitted.")

@@ -26,7 +26,7 @@ def predict(
         list[str] | None,
         typer.Option("--sensitive", "-s", metavar="NAME", help="Groups, for an aware model."),
     ] = None,
-    missing: o.Missing = "error",
+    missing: o.Missing = "integrate",
     force: o.Force = False,
     jobs: o.Jobs = -1,
     json: o.Json = False,
@@ -39,6 +39,7 @@ def predict(
     from fairmix import load
     from fairmix.cli.opening import open_for_model
     from fairmix.cli.outputs import check_label_suffix, file_of, refuse_existing
+    from fairmix.cli.views import gaps_text
 
     screen = Screen(quiet, json)
     check_label_suffix(out)
@@ -58,6 +59,8 @@ def predict(
             n_jobs=jobs,
             verbose=bool(screen.bars),
         )
+        if rows.gaps:
+            screen.note(gaps_text(rows))
         with file_of(out) as part:
             sizes = _label(fitted, rows, part)
     table = [["cluster", "rows"], *([str(k), f"{n:,}"] for k, n in enumerate(sizes.tolist()))]

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from fairmix.cli.screen import INTERRUPTED, Screen
+from fairmix.cli.screen import Screen
+from fairmix.interruption import Interrupted
 
 
 def reproduce(
@@ -57,9 +58,9 @@ def reproduce(
                 results = run(entries, settings, out, jobs=cores, shown=bool(screen.bars))
             except ImportError as error:
                 raise typer.BadParameter(str(error)) from error
-            except KeyboardInterrupt as error:
-                typer.echo(f"Interrupted: what is done is in {out}; run again to go on.", err=True)
-                raise typer.Exit(INTERRUPTED) from error
+            except Interrupted as end:
+                end.left = f"what is done is in {out}; run again to go on"
+                raise
             for name, result in results.items():
                 verdicts = [claim.holds for claim in result.claims]
                 screen.say(

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import textwrap
-import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 WIDTH = 80
 # Names in a list of columns or groups before it says how many more there are.
 LISTED = 12
 BOUND_MISSED = 1
 BAD_DATA = 3
-# A command that a signal ends has this code plus the number of the signal.
-SIGNALLED = 128
-INTERRUPTED = SIGNALLED + signal.SIGINT
 
 
 @dataclass(frozen=True)
@@ -73,47 +67,6 @@ class Screen:
                     self.note(text)
 
 
-class Commands(TyperGroup):
-    """Commands that SIGINT and SIGTERM end with one line, after the temporary files are gone."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command."""
-        with _one_word_at_the_end():
-            return super().invoke(ctx)
-
-
-class Application(typer.Typer):
-    """Commands that notice SIGTERM from the first moment on."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Read the arguments and run a command."""
-        # Only the main thread may set a handler; elsewhere somebody else takes care of signals.
-        if threading.current_thread() is not threading.main_thread():
-            return super().__call__(*args, **kwargs)
-        before = signal.signal(signal.SIGTERM, _terminate)
-        try:
-            with _one_word_at_the_end():
-                return super().__call__(*args, **kwargs)
-        except typer.Exit as end:
-            raise SystemExit(end.exit_code) from end
-        finally:
-            signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _one_word_at_the_end() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        number = error.args[0] if error.args else signal.SIGINT
-        typer.echo("Interrupted: nothing was written.", err=True)
-        raise typer.Exit(SIGNALLED + number) from error
-
-
-def _terminate(number: int, frame: object) -> None:
-    raise KeyboardInterrupt(number)
-
-
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
@@ -149,6 +102,11 @@ def listed(names: Sequence[str]) -> str:
     """Names, not more than a person reads."""
     shown = ", ".join(names[:LISTED])
     return shown if len(names) <= LISTED else f"{shown} and {len(names) - LISTED} more"
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Names with a count behind each."""
+    return listed([f"{name} ({count:,})" for name, count in counts.items()])
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import isnan
 
-from fairmix.cli.data import Data
+from fairmix.cli.data import DROP_ROWS, Data
 from fairmix.cli.fitting import Fit
-from fairmix.cli.screen import aligned, wrapped
+from fairmix.cli.screen import aligned, counted, wrapped
 from fairmix.compare_table import HELD_OUT, Comparison
 from fairmix.fairness_table import Figure
 from fairmix.path_table import ParetoFront, figure
@@ -37,6 +37,16 @@ def roles_text(data: Data) -> str:
         lines.append(wrapped(entry, title))
         title = " " * len(title)
     return "\n".join(lines) + "\n"
+
+
+def gaps_text(data: Data) -> str:
+    """What is done about missing values."""
+    if data.missing == DROP_ROWS:
+        return f"Rows without a value are left out: {counted(data.gaps)}."
+    return (
+        f"Values are missing: {counted(data.gaps)}. They are integrated out of the likelihood: a "
+        "row counts with the values that it has. See --missing for other ways."
+    )
 
 
 def fit_text(found: Fit) -> str:

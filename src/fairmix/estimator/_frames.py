@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from fairmix.columns import Columns, categorical_positions, category_levels
 from fairmix.groups import Groups, check_missing, encode_groups, match_groups
-from fairmix.kernels import hard_labels
+from fairmix.kernels import Tilt, hard_labels
 from fairmix.model import Model
 from fairmix.tables import BLOCK_ROWS, Blocks, FileBlocks, Frame, PathLike, Store, Summary, Table
 from fairmix.totals import Block, Chunk, FloatArray, IntArray
@@ -260,13 +260,13 @@ def _narwhal(table: pa.Table) -> nw.DataFrame[Any]:
 def write_labels(model: Model, blocks: Blocks[Chunk], output: PathLike) -> Path:
     """Write the cluster of each row to a Parquet file, which appears when it is complete."""
     path = Path(output)
-    logits = model.mixture.logits(model.theta)
+    tilt = Tilt(model.mixture.logits(model.theta), model.offsets)
     store = Store(blocks, 1 if model.offsets is None else len(model.offsets))
     schema = pa.schema([pa.field("cluster", pa.int32(), nullable=False)])
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
 
     def work(block: Block) -> IntArray:
-        return hard_labels(block, logits, model.offsets).astype(np.int32)
+        return hard_labels(block, tilt).astype(np.int32)
 
     try:
         with pq.ParquetWriter(part, schema) as writer:

@@ -1,5 +1,5 @@
 """The softmax pass on one block of rows."""
 
-from fairmix.kernels.softmax import Forward, backward, forward, hard_labels, log_densities
+from fairmix.kernels.softmax import Forward, Tilt, backward, forward, hard_labels, log_densities
 
-__all__ = ["Forward", "backward", "forward", "hard_labels", "log_densities"]
+__all__ = ["Forward", "Tilt", "backward", "forward", "hard_labels", "log_densities"]

@@ -14,14 +14,21 @@ is linear in a row (features, one, rho) is one product with the block's ``design
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairmix.totals import Block, FloatArray, IntArray, Logits, Totals
+from fairmix.totals import Block, FloatArray, IntArray, Logits, Totals, even
 
-# exp of this is nothing beside one. Cold logits go far below it, where exp underflows slowly.
-NEGLIGIBLE = -80.0
+ALL = slice(None)
+NOTHING = np.zeros(0)
+# Logits go into exp less those of one cluster, the base, and less this. What is far below the base
+# may underflow, for it is nothing beside it; so others may exceed it by all the more.
+LOWERED = 60.0
+# exp of this is nothing beside that of the base. Cold logits go far below, where exp is slow.
+NEGLIGIBLE = -150.0
 # Up to this many groups, curvature is summed per pair of contrasts; above, per group.
 FEW_GROUPS = 3
 # Up to this many dense features their sums come with the masses from one product. That depends on
@@ -29,11 +36,73 @@ FEW_GROUPS = 3
 FEW_FEATURES = 64
 
 
+class Weights(NamedTuple):
+    """What multiplies the ``design`` of a block, and the table that its codes look up."""
+
+    dense: FloatArray
+    table: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Tilt:
+    """The map ``(b + <W, T(x)> + sum_g rho_g v[g]) / tau`` of rows to logits.
+
+    Its weights are made once for all blocks of a kind.
+    """
+
+    logits: Logits
+    offsets: FloatArray | None = None
+    temperature: float = 1.0
+    _made: dict[Any, Weights] = field(default_factory=dict, repr=False)
+
+    @property
+    def plain(self) -> bool:
+        """Whether there is neither offset nor temperature."""
+        return self.offsets is None and self.temperature == 1.0
+
+    @cached_property
+    def untilted(self) -> Tilt:
+        """The map without offsets and temperature."""
+        return self if self.plain else Tilt(self.logits)
+
+    @cached_property
+    def base(self) -> int:
+        """The cluster whose logit changes least from row to row, as the broadest one does."""
+        return int(np.einsum("kp,kp->k", self.logits.W, self.logits.W).argmin())
+
+    def weights(self, block: Block, *, apart: bool = False) -> Weights:
+        """Weights for blocks like this; ``apart``: less those of the base, which keeps its own."""
+        dense = block.features.dense
+        n_dense = 0 if dense is None else dense.shape[1]
+        kind = (n_dense, block.dtype, block.propensity is not None, apart)
+        if kind not in self._made:
+            parts = [self.logits.b[:, None], self.logits.W[:, :n_dense]]
+            if self.offsets is not None:
+                if block.propensity is not None:
+                    parts.append(np.zeros_like(self.offsets.T))
+                parts.append(self.offsets.T)
+            made = [np.hstack(parts) / self.temperature]
+            if block.features.codes is not None:
+                made.append(self.logits.W[:, n_dense:] / self.temperature)
+            if apart:
+                made = [self._apart(weights) for weights in made]
+                made[0][np.arange(len(made[0])) != self.base, 0] -= LOWERED
+            first, *rest = (weights.astype(block.dtype, copy=False) for weights in made)
+            self._made[kind] = Weights(first, rest[0] if rest else None)
+        return self._made[kind]
+
+    def _apart(self, weights: FloatArray) -> FloatArray:
+        out: FloatArray = weights - weights[self.base]
+        out[self.base] = weights[self.base]
+        return out
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Forward:
     """Responsibilities psi (K, n) of a block and the sums that need only them.
 
-    ``linear`` (K, D + 1): sums of psi times the dense features and one, where they came for free.
+    ``linear`` (K, D + M + ...): sums of psi times the columns of the design after the first, where
+    they came for free.
     """
 
     psi: FloatArray
@@ -46,45 +115,42 @@ class Forward:
     hard_mass: FloatArray
     curvature: FloatArray
 
-    def totals(self, sums: Logits) -> Totals:
-        """Totals of the block, given its sums of q."""
+    def totals(self, sums: Logits, *, masses: bool = True) -> Totals:
+        """Totals of the block, given its sums of q; without its masses (NaN) if told so."""
+        nothing = None if masses else np.full_like(self.mass, np.nan)
         return Totals(
             weight=self.weight,
             log_likelihood=self.log_likelihood,
             normaliser=self.normaliser,
-            mass=self.mass,
-            model_mass=self.model_mass,
+            mass=self.mass if nothing is None else nothing,
+            model_mass=self.model_mass if nothing is None else nothing,
             sums=sums,
             hard_mass=self.hard_mass,
             curvature=self.curvature,
         )
 
 
-def tilted(
-    block: Block, logits: Logits, offsets: FloatArray | None = None, temperature: float = 1.0
-) -> FloatArray:
-    """``(l_ik + sum_g rho_g(i) v[g, k]) / tau``, (K, n)."""
-    dense, codes = block.features
-    n_dense = 0 if dense is None else dense.shape[1]
-    parts = [logits.W[:, :n_dense], logits.b[:, None]]
-    width = n_dense + 1
-    if offsets is not None:
-        if block.propensity is not None:
-            parts.append(np.zeros_like(offsets.T))
-        parts.append(offsets.T)
-        width = block.design.shape[1]
-    weights = (np.hstack(parts) / temperature).astype(block.dtype, copy=False)
-    out: FloatArray = weights @ block.design[:, :width].T
-    if codes is not None:
-        table = (logits.W[:, n_dense:] / temperature).astype(block.dtype, copy=False)
-        for column in codes.T:
-            out += table[:, column]
+def _product(block: Block, weights: Weights, rows: slice | IntArray = ALL) -> FloatArray:
+    """Weights times T(x) of some rows of the block, (K, n)."""
+    out: FloatArray = weights.dense @ block.design[rows, : weights.dense.shape[1]].T
+    if weights.table is not None:
+        assert block.features.codes is not None
+        for column in block.features.codes[rows].T:
+            out += weights.table[:, column]
     return out
 
 
-def _logsumexp(logits: FloatArray) -> FloatArray:
-    top = logits.max(axis=0)
-    return np.asarray(top + np.log(np.exp(logits - top).sum(axis=0)))
+def tilted(block: Block, tilt: Tilt, rows: slice | IntArray = ALL) -> FloatArray:
+    """Logits of some rows of the block, (K, n)."""
+    return _product(block, tilt.weights(block), rows)
+
+
+def _lowered(block: Block, tilt: Tilt) -> tuple[FloatArray, FloatArray]:
+    """Logits (K, n), and what was taken from all logits of each row, (n,)."""
+    out = _product(block, tilt.weights(block, apart=True))
+    taken = out[tilt.base] + out.dtype.type(LOWERED)
+    out[tilt.base] = -LOWERED
+    return out, taken
 
 
 def _weighted_sum(values: FloatArray, weight: FloatArray | None) -> float:
@@ -95,10 +161,8 @@ def _weighted_sum(values: FloatArray, weight: FloatArray | None) -> float:
 
 def forward(
     block: Block,
-    logits: Logits,
+    tilt: Tilt,
     *,
-    offsets: FloatArray | None = None,
-    temperature: float = 1.0,
     likelihood: bool = True,
     hard: bool = False,
     contrasts: FloatArray | None = None,
@@ -113,18 +177,13 @@ def forward(
     the responsibilities, not the logits and labels, to single precision, whose ``exp`` is several
     times as fast. ``masses=False`` leaves the masses out (NaN).
     """
-    plain = offsets is None and temperature == 1.0
     log_likelihood = np.nan
-    if likelihood and not plain:
-        log_likelihood = _weighted_sum(_logsumexp(tilted(block, logits)), block.weight)
-    shifted = tilted(block, logits, offsets, temperature)
-    top = shifted.max(axis=0)
-    shifted -= top
-    hard_mass = _by_group(block, _winners(shifted)) if hard else np.zeros(0)
-    psi = _exponential(shifted, cold=temperature < 1.0, rough=rough)
-    total = psi.sum(axis=0)
-    psi *= 1 / total
-    normaliser = temperature * _weighted_sum(top + np.log(total), block.weight)
+    if likelihood and not tilt.plain:
+        log_likelihood = _weighted_sum(log_densities(block, tilt), block.weight)
+    lowered, taken = _lowered(block, tilt)
+    hard_mass = _by_group(block, _winners(lowered)) if hard else NOTHING
+    psi, logsumexp = _softmax(block, tilt, lowered, taken, rough=rough)
+    normaliser = tilt.temperature * logsumexp
     if masses:
         linear, mass, model_mass = _masses(block, psi)
     else:
@@ -134,29 +193,54 @@ def forward(
         psi=psi,
         linear=linear,
         weight=float(block.n_rows if block.weight is None else block.weight.sum()),
-        log_likelihood=normaliser if plain else log_likelihood,
+        log_likelihood=normaliser if tilt.plain else log_likelihood,
         normaliser=normaliser,
         mass=mass,
         model_mass=model_mass,
         hard_mass=hard_mass,
-        curvature=np.zeros(0) if contrasts is None else _curvature(block, psi, contrasts),
+        curvature=NOTHING if contrasts is None else _curvature(block, psi, contrasts),
     )
 
 
-def _exponential(shifted: FloatArray, *, cold: bool, rough: bool) -> FloatArray:
-    """Exponential of logits whose largest is zero; double precision is overwritten."""
-    if rough and shifted.dtype != np.float32:
-        with np.errstate(over="ignore"):  # what overflows becomes minus infinity, whose exp is zero
-            return np.exp(shifted.astype(np.float32))
-    if cold and shifted.dtype != np.float32:
-        np.maximum(shifted, NEGLIGIBLE, out=shifted)
-    return np.asarray(np.exp(shifted, out=shifted))
+def _softmax(
+    block: Block, tilt: Tilt, lowered: FloatArray, taken: FloatArray, *, rough: bool
+) -> tuple[FloatArray, float]:
+    """Responsibilities (K, n) and the sum of logsumexp; ``lowered`` is overwritten.
+
+    No search for the largest logit comes first: the base alone makes the sum of exp large enough.
+    Where it is too large, the rows are worked out again, less their largest logit.
+    """
+    cold = tilt.temperature < 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        psi = _exponential(lowered, cold=cold, rough=rough)
+        total = psi.sum(axis=0)
+        each = taken + np.log(total)
+        logsumexp = _weighted_sum(each, block.weight)
+    if not np.isfinite(logsumexp):
+        far = np.flatnonzero(~np.isfinite(each))
+        near = tilted(block, tilt, far)
+        top = near.max(axis=0)
+        psi[:, far] = _exponential(near - top, cold=cold, rough=rough)
+        total[far] = psi[:, far].sum(axis=0)
+        each[far] = top + np.log(total[far])
+        logsumexp = _weighted_sum(each, block.weight)
+    psi *= 1 / total
+    return psi, logsumexp
+
+
+def _exponential(logits: FloatArray, *, cold: bool, rough: bool) -> FloatArray:
+    """Exponential; double precision is overwritten."""
+    if rough and logits.dtype != np.float32:
+        return np.exp(logits.astype(np.float32))
+    if cold and logits.dtype != np.float32:
+        np.maximum(logits, NEGLIGIBLE, out=logits)
+    return np.asarray(np.exp(logits, out=logits))
 
 
 def _winners(shifted: FloatArray) -> FloatArray:
-    """One at the first largest logit of each row, else zero, (K, n). Largest logits are zero."""
+    """One at the first largest logit of each row, else zero, (K, n)."""
     # Many times as fast as argmax along the first axis.
-    mark: FloatArray = (shifted == 0).astype(shifted.dtype)
+    mark: FloatArray = (shifted == shifted.max(axis=0)).astype(shifted.dtype)
     if mark.sum() != mark.shape[1]:
         mark = np.zeros_like(shifted)
         mark[shifted.argmax(axis=0), np.arange(mark.shape[1])] = 1
@@ -166,20 +250,21 @@ def _winners(shifted: FloatArray) -> FloatArray:
 def _by_group(block: Block, q: FloatArray) -> FloatArray:
     """Sum over the rows of each group, (M, K) in float64."""
     n_dense = 0 if block.features.dense is None else block.features.dense.shape[1]
-    indicator = block.design[:, n_dense + 1 : n_dense + 1 + block.n_groups]
+    indicator = block.design[:, 1 + n_dense : 1 + n_dense + block.n_groups]
     weighted = q if block.weight is None else q * block.weight
     return (weighted @ indicator).T.astype(np.float64)
 
 
 def _masses(block: Block, psi: FloatArray) -> tuple[FloatArray | None, FloatArray, FloatArray]:
-    """Sums of psi over what is linear in a row: features and one, real groups, rho."""
+    """Sums of psi over what is linear in a row: one and features, real groups, rho."""
     n_dense = 0 if block.features.dense is None else block.features.dense.shape[1]
-    first = 0 if n_dense <= FEW_FEATURES else n_dense + 1
+    few = n_dense <= FEW_FEATURES
     weighted = psi if block.weight is None else psi * block.weight
-    sums = (weighted @ block.design[:, first:]).astype(np.float64)
-    linear = None if first else sums[:, : n_dense + 1]
-    both = sums[:, n_dense + 1 - first :].T
-    return linear, both[: block.n_groups], both[-block.n_groups :]
+    sums = (weighted @ block.design[:, 1 if few else 1 + n_dense :]).astype(np.float64)
+    M = block.n_groups
+    both = sums[:, n_dense if few else 0 :].T
+    model_mass = both[M : 2 * M] if block.propensity is not None else both[:M]
+    return sums if few else None, both[:M], model_mass
 
 
 def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArray:
@@ -228,15 +313,19 @@ def backward(
     if block.weight is not None and (known is None or codes is not None):
         q = q * block.weight
     if known is None:
-        known = (q @ block.design[:, : n_dense + 1]).astype(np.float64)
-    sums = np.zeros((len(q), n_features))
-    sums[:, :n_dense] = known[:, :n_dense]
+        width = even(n_dense + block.n_groups)
+        known = (q @ block.design[:, 1 : 1 + width]).astype(np.float64)
+    sums = known[:, :n_dense]
+    if n_features > n_dense:
+        sums = np.zeros((len(q), n_features))
+        sums[:, :n_dense] = known[:, :n_dense]
     if codes is not None:
         width = n_features - n_dense
         for column in codes.T:
             for k, row in enumerate(q):
                 sums[k, n_dense:] += np.bincount(column, weights=row, minlength=width)
-    out = Logits(known[:, n_dense], sums)
+    # Each row is in one group, so the sums over groups add up to those over one.
+    out = Logits(known[:, n_dense : n_dense + block.n_groups].sum(axis=1), sums)
     return out if pull is not None or alpha == 1.0 else out * alpha
 
 
@@ -245,9 +334,9 @@ def _pulled(
 ) -> FloatArray:
     """q, (K, n)."""
     n_dense = 0 if block.features.dense is None else block.features.dense.shape[1]
-    # alpha + V[g, k] / tau by one product with the columns of ones and of group indicators.
-    weights = np.vstack([np.full(pull.shape[1], alpha), pull / temperature]).T.astype(psi.dtype)
-    q: FloatArray = weights @ block.design[:, n_dense : n_dense + 1 + block.n_groups].T
+    # alpha + V[g, k] / tau by one product with the group indicators.
+    weights = (alpha + pull / temperature).T.astype(psi.dtype)
+    q: FloatArray = weights @ block.design[:, 1 + n_dense : 1 + n_dense + block.n_groups].T
     # psi adds up to one, so alpha drops out of the difference to the mean.
     mean = np.einsum("kn,kn->n", psi, q)
     mean -= alpha
@@ -256,11 +345,13 @@ def _pulled(
     return q
 
 
-def hard_labels(block: Block, logits: Logits, offsets: FloatArray | None = None) -> IntArray:
-    """Most probable cluster of each row, (n,). The temperature does not change it."""
-    return np.asarray(tilted(block, logits, offsets).argmax(axis=0))
+def hard_labels(block: Block, tilt: Tilt) -> IntArray:
+    """Most probable cluster of each row, (n,)."""
+    return np.asarray(_lowered(block, tilt)[0].argmax(axis=0))
 
 
-def log_densities(block: Block, logits: Logits) -> FloatArray:
+def log_densities(block: Block, tilt: Tilt) -> FloatArray:
     """Log-density of each row under the untilted mixture, (n,)."""
-    return _logsumexp(tilted(block, logits))
+    logits = tilted(block, tilt.untilted)
+    top = logits.max(axis=0)
+    return np.asarray(top + np.log(np.exp(logits - top).sum(axis=0)))

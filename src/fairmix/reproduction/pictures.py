@@ -27,7 +27,9 @@ STYLES = {
     methods.AWARE: ("#004D38", "s"),
 }
 OTHERS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#999999", "v"), ("#CC79A7", "D"))
+GUIDE = "#555555"
 WIDTH, HEIGHT, PER_ROW = 4.0, 3.3, 3
+LARGE = 1000  # numbers on an axis from which thousands are set apart
 ALONE = 6.0  # width of a single panel
 
 
@@ -83,10 +85,14 @@ def _draw_panel(axes: Any, panel: Panel, labels: dict[str, Any]) -> None:
         axes.set_xscale("log")
     if panel.log_y:
         axes.set_yscale("log")
+    elif axes.get_ylim()[1] >= LARGE:
+        axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(alpha=0.3)
 
 
 def _draw_series(axes: Any, series: Series, color: str, marker: str) -> Any:
+    if series.guide:
+        return axes.plot(series.x, series.y, color=GUIDE, linewidth=1, linestyle="--")[0]
     dense = series.line and len(series.x) > 30
     faint: dict[str, Any] = {"alpha": 0.35, "fillstyle": "none"} if series.faint else {}
     (handle,) = axes.plot(

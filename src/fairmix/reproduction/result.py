@@ -39,7 +39,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Series:
-    """A line or points of a panel, with half the width of a band if there is one."""
+    """A line or points of a panel, with half the width of a band if there is one.
+
+    ``faint``: hollow, and not in the legend. ``guide``: a line to compare with, not a measurement.
+    """
 
     label: str
     x: Sequence[float]
@@ -47,6 +50,7 @@ class Series:
     line: bool = True
     band: Sequence[float] | None = None
     faint: bool = False
+    guide: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from fairmix.progress import progress
@@ -15,7 +17,7 @@ from fairmix.reproduction.registry import ENTRIES
 from fairmix.reproduction.result import Entry, Result
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.store import Store
-from fairmix.reproduction.units import Numbers, Unit, compute
+from fairmix.reproduction.units import Numbers, Unit, compute, only
 
 
 def choose(names: Sequence[str]) -> list[Entry]:
@@ -61,7 +63,8 @@ def run(
     store = Store(folder)
     tasks = {entry.name: list(dict.fromkeys(entry.units(settings))) for entry in entries}
     wanted = list(dict.fromkeys(task for own in tasks.values() for task in own))
-    missing = [task for task in wanted if task not in store.known(wanted)][:stop_after]
+    known = store.known(wanted)
+    bundles = bundle([task for task in wanted if task not in known][:stop_after])
     failed: dict[Unit, Numbers] = {}
     results: dict[str, Result] = {}
 
@@ -77,23 +80,36 @@ def run(
         store.write(entry, settings, own, result, failed)
 
     with (
-        progress("reproduce", len(missing), shown=shown) as tick,
-        closing(_computed(missing, jobs)) as stream,
+        progress("reproduce", len(bundles), shown=shown) as tick,
+        closing(_computed(list(bundles), jobs)) as stream,
     ):
-        for task, numbers in stream:
-            # An error may be cured before the next run, so it is not stored.
-            if "error" in numbers:
-                failed[task] = numbers
-            else:
-                store.keep(task, numbers)
+        for fitted, numbers in stream:
+            members = bundles[fitted]
+            for task in members:
+                # An error may be cured before the next run, so it is not stored.
+                if "error" in numbers:
+                    failed[task] = numbers
+                else:
+                    store.keep(task, only(numbers, task.extras))
             for entry in entries:
-                if task in tasks[entry.name]:
+                if not members.isdisjoint(tasks[entry.name]):
                     update(entry)
-            tick(f"{task.method}, {task.view.data}")
+            tick(f"{fitted.method}, {fitted.view.data}")
     for entry in entries:
         if entry.name not in results:
             update(entry)
     return results
+
+
+def bundle(tasks: Sequence[Unit]) -> dict[Unit, set[Unit]]:
+    """Units that differ by their extras only, under one unit that has the extras of all."""
+    alike: dict[Unit, set[Unit]] = {}
+    for task in tasks:
+        alike.setdefault(replace(task, extras=()), set()).add(task)
+    return {
+        replace(plain, extras=tuple(sorted({name for task in own for name in task.extras}))): own
+        for plain, own in alike.items()
+    }
 
 
 def _computed(tasks: Sequence[Unit], jobs: int) -> Generator[tuple[Unit, Numbers], None, None]:
@@ -104,7 +120,9 @@ def _computed(tasks: Sequence[Unit], jobs: int) -> Generator[tuple[Unit, Numbers
         return
     # A forked child would inherit locks of libraries that have threads.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context)
+    # Ctrl-C reaches the children too; they end without a word, the parent has one.
+    quiet = (signal.SIGINT, signal.SIG_DFL)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=signal.signal, initargs=quiet)
     try:
         futures = {pool.submit(compute, task): task for task in tasks}
         for future in as_completed(futures):

@@ -27,8 +27,9 @@ class Settings:
         ``"census"``, or ``"census-like"`` for the synthetic rows.
     census_rows, large_rows : int or None
         Rows of the census entries, and of the one about sub-samples, which must not be too small.
-    raw_rows : int or None
-        Rows of the fronts without L2 normalisation, of which the paper prints no number.
+    figure_rows : int or None
+        Rows of figures of which the paper prints no number and that share no fit with a table:
+        fronts without L2 normalisation, starts, structures of the covariance.
     categorical_rows : int or None
         Rows of the categorical tables, where the paper's solvers are slow.
     tuning_rows : int or None
@@ -63,7 +64,7 @@ class Settings:
     census: str
     census_rows: int | None
     large_rows: int | None
-    raw_rows: int | None
+    figure_rows: int | None
     categorical_rows: int | None
     tuning_rows: int | None
     strengths: tuple[float, ...]
@@ -93,7 +94,7 @@ class Settings:
             census=census_source(),
             census_rows=None,
             large_rows=None,
-            raw_rows=None,
+            figure_rows=None,
             categorical_rows=None,
             tuning_rows=None,
             strengths=(0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0),
@@ -116,11 +117,11 @@ class Settings:
             band_seeds=tuple(range(max(3, seeds))),
             rows=None,
             census=census_source(),
-            census_rows=100_000,
+            census_rows=50_000,
             large_rows=200_000,
-            raw_rows=10_000,
+            figure_rows=10_000,
             categorical_rows=10_000,
-            tuning_rows=5_000,
+            tuning_rows=2_000,
             strengths=(1.0, 2.0, 5.0, 10.0, 20.0),
             few_strengths=(2.0, 5.0, 10.0),
             variational_strengths=(0.3, 1.0, 2.0, 4.0, 10.0, 20.0),
@@ -144,7 +145,7 @@ class Settings:
             census="census-like",
             census_rows=rows,
             large_rows=rows,
-            raw_rows=rows,
+            figure_rows=rows,
             categorical_rows=rows,
             tuning_rows=rows,
             strengths=(2.0,),
@@ -173,9 +174,13 @@ class Settings:
         """A view with the rows of this run."""
         return View(data, rows=self.rows, **chosen)
 
+    def figure_view(self, data: str, *, unit_length: bool = True) -> View:
+        """The view of a figure without printed numbers."""
+        return View(data, rows=self.figure_rows, unit_length=unit_length)
+
     def front_view(self, data: str, unit_length: bool) -> View:
-        """The view of a front."""
-        return View(data, rows=self.rows if unit_length else self.raw_rows, unit_length=unit_length)
+        """The view of a front; with L2 normalisation tables of the paper share its fits."""
+        return self.view(data) if unit_length else self.figure_view(data, unit_length=False)
 
     def categorical_view(self, data: str, groups: int) -> View:
         """The categorical columns of a data set."""

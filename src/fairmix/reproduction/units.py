@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any
@@ -100,6 +100,12 @@ def compute(task: Unit) -> Numbers:
     said = dict.fromkeys(str(warning.message)[:LONGEST_WARNING] for warning in caught)
     found: Numbers = _rounded({**numbers, "warnings": list(said)})
     return found
+
+
+def only(numbers: Numbers, extras: Collection[str]) -> Numbers:
+    """The numbers of every unit and some extras, without the others."""
+    left_out = EXTRAS.keys() - set(extras)
+    return {name: value for name, value in numbers.items() if name not in left_out}
 
 
 def _measure(model: Any, data: Prepared) -> Numbers:

@@ -136,6 +136,13 @@ def describe(view: View) -> str:
     return ", ".join([*words, f"{view.groups} groups"])
 
 
+def sample_notes(view: View) -> list[str]:
+    """A sentence where a view has not all rows of its data set, else nothing."""
+    if view.rows is None:
+        return []
+    return [f"This run has a random sample of {view.rows:,} rows of each data set; a full one all."]
+
+
 def census_source() -> str:
     """The Census data where its file is, else the synthetic rows."""
     folder = os.environ.get("FAIRMIX_DATA")

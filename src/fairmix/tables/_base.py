@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 # Rows per block. Fixed in global row order in every back end, so that the order of all sums, and
 # with it every bit of a result, depends on the data alone.
-BLOCK_ROWS = 8192
+BLOCK_ROWS = 16384
 
 
 class Rowlike(Protocol):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from fairmix.kernels import Forward, backward, forward
+from fairmix.kernels import Forward, Tilt, backward, forward
 from fairmix.tables._base import BLOCK_ROWS, Result
 from fairmix.tables.journal import Journal
 from fairmix.tables.store import MemoryStore, Store
@@ -69,6 +70,11 @@ class Sweep:
     contrasts: FloatArray | None = None
     rough: bool = False
 
+    @cached_property
+    def tilt(self) -> Tilt:
+        """The map of rows to logits."""
+        return Tilt(self.logits, self.offsets, self.temperature)
+
     def __call__(self, block: Block) -> Totals:
         """Totals of the block."""
         return self.back(block, self.ahead(block))
@@ -77,9 +83,7 @@ class Sweep:
         """Responsibilities of the block."""
         return forward(
             block,
-            self.logits,
-            offsets=self.offsets,
-            temperature=self.temperature,
+            self.tilt,
             likelihood=self.likelihood,
             hard=self.hard,
             contrasts=self.contrasts,
@@ -95,11 +99,8 @@ class Sweep:
         else:
             how = (self.alpha, self.pull, self.temperature, ahead.linear)
             sums = backward(block, ahead.psi, W.shape[1], *how)
-        if self.pull is not None:
-            # Kept from a pass without pull or not, the answer is the same.
-            nothing = np.full_like(ahead.mass, np.nan)
-            ahead = replace(ahead, mass=nothing, model_mass=nothing)
-        return ahead.totals(sums)
+        # Kept from a pass without pull or not, the answer is the same.
+        return ahead.totals(sums, masses=self.pull is None)
 
     def same_responsibilities(self, other: Sweep) -> bool:
         """Whether ``ahead`` gives the same. Arrays are the same when they are one object."""

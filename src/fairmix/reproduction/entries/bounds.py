@@ -56,7 +56,7 @@ def conclude(settings: Settings, records: Records) -> Result:
         )
     )
     ends = [0.0, max((x for line in series for x in line.x), default=1.0)]
-    series.append(Series("equality", ends, ends))
+    series.append(Series("equality", ends, ends, guide=True))
     panel = Panel("all fits", "additive gap", "best possible Balance - Balance", series)
     columns = ["data", "fits", "that break it", "by up to"]
     return Result([Table("Balance and the additive gap", columns, rows)], claims, (), [panel])

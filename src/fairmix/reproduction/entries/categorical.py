@@ -11,32 +11,44 @@ from fairmix.reproduction.result import Claim, Entry, Result, Table, decimals, s
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.sweeps import SWEPT, sweep
 from fairmix.reproduction.units import Unit
-from fairmix.reproduction.views import TITLES, View
+from fairmix.reproduction.views import TITLES, View, sample_notes
 
-METHODS = (m.MM_GD, m.MM_EM, m.FMC_GD, m.FMC_EM, m.LABELS, m.AWARE)
+METHODS = (m.MM_GD, m.MM_EM, m.FMC_GD, m.FMC_EM, m.FMC_BOUNDED, m.LABELS, m.AWARE)
 STRENGTHS = (5.0, 20.0)
+# The one of them at which FMC-EM has the higher Balance; a quick run has time for one.
+BETTER = {"adult": 5.0, "bank": 20.0, "credit": 5.0}
 NEARLY = 0.002  # of Balance
 NOTES = (
     "The paper does not give lambda for this table. Of the strengths and bounds that ran, the "
     "fit with the highest Balance among those that kept all clusters is shown.",
     "Our Delta is the largest over clusters, as the paper's formula has it. The paper's column is "
     "near our mean over clusters, with two groups as well as with three: compare with that.",
-    "Equal rows get equal labels, so the labels of categorical rows cannot meet every bound.",
+    "Equal rows get equal labels, so the labels of categorical rows cannot meet every bound: on "
+    "Credit the most frequent row is a tenth of all, and the four most frequent are a third.",
+    "FMC-EM, bounded climbs the likelihood as the paper does. Our own methods fit components to "
+    "labels, which is a likelihood of rows and labels together: their NLL is higher for it.",
     "The plain rows differ: the paper's categorical start is random, and its likelihoods are "
     "those of worse optima; a better likelihood of a plain mixture goes with a larger Delta.",
 )
 
 
 def units(settings: Settings, *, groups: int) -> list[Unit]:
-    """Every row of the table; fair mixtures at two strengths or bounds."""
+    """Every row of the table; fair mixtures at a few strengths or bounds."""
     tasks = []
     for data in paper.CATEGORICAL[groups]:
         view = settings.categorical_view(data, groups)
         for method in METHODS:
-            bounded = SWEPT.get(method) == "max_gap"
-            values = (settings.bounds[0], settings.tight_bound) if bounded else STRENGTHS
-            tasks += sweep(settings, view, method, values)
+            tasks += sweep(settings, view, method, _values(settings, data, method))
     return tasks
+
+
+def _values(settings: Settings, data: str, method: str) -> tuple[float, ...]:
+    tight = settings.tight_bound
+    if method == m.FMC_BOUNDED:
+        return (tight,)
+    if SWEPT.get(method) == "max_gap":
+        return (settings.bounds[0], tight, 5 * tight)
+    return STRENGTHS if method != m.FMC_EM or settings.mode == "full" else (BETTER[data],)
 
 
 def conclude(settings: Settings, records: Records, *, groups: int) -> Result:
@@ -58,10 +70,8 @@ def conclude(settings: Settings, records: Records, *, groups: int) -> Result:
         claims.append(_claim(records, printed[m.FMC_EM], view))
     columns = ["data", "method", "paper: Balance", "NLL", "Delta", "ours: Balance", "NLL"]
     if settings.categorical_rows:
-        notes.append(
-            f"This run has a random sample of {settings.categorical_rows:,} rows of each data set; "
-            "the paper's numbers are of all rows. A full run takes all."
-        )
+        notes += sample_notes(view)
+        notes.append("The paper's numbers are of all rows.")
     columns += ["Delta", "mean over clusters", "soft Delta", "clusters", "setting"]
     return Result([Table(f"Categorical columns, {groups} groups", columns, rows)], claims, notes)
 
@@ -72,10 +82,13 @@ def _difference(title: str, method: str, ours: Point, theirs: paper.Three) -> li
     if fair:
         measures.append(("Balance", ours["balance"], theirs.balance, -0.005))
     why = (
-        "The penalty is on responsibilities; labels of overlapping components are less fair."
+        "The penalty is on responsibilities; labels of overlapping components are less fair. The "
+        "same objective under a bound on the labels is the row FMC-EM, bounded."
         if fair
-        else "Gradient steps or EM from a random start end in different optima."
+        else "Starts are random and end in different optima."
     )
+    if any("max_iter" in text for run in ours.runs for text in run["warnings"]):
+        why += " It ran out of steps before it settled."
     return shortfall(f"{title}, {method}", measures, why)
 
 
@@ -108,7 +121,7 @@ def _claim(records: Records, theirs: paper.Three, view: View) -> Claim:
         f"{TITLES[view.data]}: a blind mixture reaches the paper's FMC-EM (Balance "
         f"{theirs.balance} within {NEARLY:g}, NLL {theirs.quality})"
     )
-    own = [p for p in records.points((m.FMC_EM, m.FMC_GD, m.LABELS), view) if p.filled]
+    own = [p for p in records.points((m.FMC_GD, *m.BLIND_FMC), view) if p.filled]
     kept = [p for p in own if p["balance"] >= theirs.balance - NEARLY]
     if not kept:
         best = fairest(own)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from fairmix.reproduction import methods as m
-from fairmix.reproduction.entries.fronts import front_claims, front_panel, front_table
+from fairmix.reproduction.entries.fronts import HOLLOW, front_claims, front_panel, front_table
 from fairmix.reproduction.records import Records
 from fairmix.reproduction.result import Claim, Entry, Result
 from fairmix.reproduction.settings import Settings
@@ -60,6 +60,7 @@ def conclude(settings: Settings, records: Records, *, unit_length: bool) -> Resu
         claims,
         [
             census_note(view),
+            HOLLOW,
             f"K = {settings.clusters}, as in the other tables; the paper names no K.",
         ],
         [front_panel(records, view, x) for x in ("gap", "balance")],

@@ -43,7 +43,7 @@ def conclude(settings: Settings, records: Records) -> Result:
                 f"The slope of the logarithms is {slope:.2f}.",
             )
         )
-    series = [Series("mean error", sizes, means), Series("slope -1/2", sizes, guide)]
+    series = [Series("mean error", sizes, means), Series("slope -1/2", sizes, guide, guide=True)]
     return Result(
         [Table("Error of Delta on samples drawn with replacement", columns, rows)],
         claims,

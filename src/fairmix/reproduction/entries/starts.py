@@ -22,7 +22,7 @@ from fairmix.reproduction.result import (
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.sweeps import sweep
 from fairmix.reproduction.units import Unit
-from fairmix.reproduction.views import TITLES, View
+from fairmix.reproduction.views import TITLES, View, sample_notes
 
 METHODS = (m.FMC_EM, m.FMC_GD)
 LEVELS = (0.05, 0.02, 0.01)  # of Delta at which the two are compared
@@ -36,7 +36,7 @@ def units(settings: Settings) -> list[Unit]:
         for method in METHODS
         for task in sweep(
             settings,
-            settings.view(data),
+            settings.figure_view(data),
             method,
             settings.few_strengths,
             seeds=settings.band_seeds,
@@ -46,8 +46,12 @@ def units(settings: Settings) -> list[Unit]:
 
 def conclude(settings: Settings, records: Records, *, x: str) -> Result:
     """Bands of the cost, and which solver is cheaper and steadier."""
-    views = [settings.view(data) for data in DATA]
-    notes = [f"Bands are one standard deviation over {len(settings.band_seeds)} seeds."]
+    views = [settings.figure_view(data) for data in DATA]
+    notes = [
+        f"Bands are one standard deviation over {len(settings.band_seeds)} seeds; lines join the "
+        "strengths in their order.",
+        *sample_notes(views[0]),
+    ]
     lost = {TITLES[point.unit.view.data] for point in records if not point.filled}
     if lost:
         notes.append(
@@ -56,7 +60,8 @@ def conclude(settings: Settings, records: Records, *, x: str) -> Result:
         )
     if settings.gd:
         notes.append(
-            f"FMC-GD ran with {settings.gd}, not with the paper's T = 10,000 and gamma = 1e-3: "
+            f"FMC-GD ran with T = {settings.gd['max_iter']} and gamma = "
+            f"{settings.gd['learning_rate']:g}, not with the paper's T = 10,000 and gamma = 1e-3: "
             "fewer and longer steps, to save time."
         )
     return Result(
@@ -70,7 +75,7 @@ def conclude(settings: Settings, records: Records, *, x: str) -> Result:
 def _panel(records: Records, view: View, x: str) -> Panel:
     series = []
     for method in METHODS:
-        points = sorted(records.points(method, view), key=lambda point: point[x])
+        points = records.points(method, view)
         band = [point.spread("cost") for point in points]
         xs, ys = [p[x] for p in points], [p["cost"] for p in points]
         series.append(Series(method, xs, ys, band=band))

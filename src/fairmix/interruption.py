@@ -1,0 +1,61 @@
+"""Interruption: SIGINT and SIGTERM end a command with one line and the code that shells expect.
+
+It imports nothing slow, so that the signals are taken care of before the rest is loaded.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# A command that a signal ends has this code plus the number of the signal.
+SIGNALLED = 128
+
+
+class Interrupted(SystemExit):
+    """The end of a command by a signal.
+
+    It is no `Exception` and no `KeyboardInterrupt`, so what parses arguments lets it pass.
+    """
+
+    left = "no half-written file is left"
+
+
+def listen() -> None:
+    """Let the signals raise `Interrupted`; one that was switched off before stays so."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _stop)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Say in one line what an interrupted body leaves."""
+    try:
+        yield
+    except Interrupted as end:
+        sys.stderr.write(f"Interrupted: {end.left}.\n")
+        raise
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Steps that belong together: a signal while they are taken comes too late and is ignored."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    # Without `listen` (a thread, a test) somebody else takes care of signals.
+    heard = [number for number in SIGNALS if before[number] is _stop]
+    for number in heard:
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(SIGNALLED + number)
