@@ -160,7 +160,7 @@ WRONG = [
     ("fitted.converged_", 1, "not true or false"),
     ("fitted.filled_clusters", 3, "from 0 to 2"),
     ("fitted.history", ["objective"], r"history\.npy is"),
-    ("fitted.history", ["a", "b", "c", "d", "e", "f"], "history names an unknown column"),
+    ("fitted.history", ["a", "b", "c", "d", "e"], "history names an unknown column"),
     ("fitted.labels_", [0, 1], "unknown field 'labels_'"),
     ("metadata", [1], "metadata is"),
 ]

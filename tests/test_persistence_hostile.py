@@ -276,7 +276,7 @@ def test_scales_are_positive(name, value, members, tmp_path):
         ("theta", np.zeros(3), r"of shape \(3,\), the model needs float64 of shape \(11\)"),
         ("theta", np.zeros(11, np.int64), "is int64"),
         ("rates", np.zeros((2, 3)), r"of shape \(2, 2\)"),
-        ("history", np.zeros((3, 4)), r"of shape \(any, 6\)"),
+        ("history", np.zeros((3, 4)), r"of shape \(any, 5\)"),
         ("propensity_slots", np.array([0, 1, 3]), "holds a slot that is not there"),
         ("propensity_slots", np.array([0, 1, -1]), "holds a slot that is not there"),
         ("propensity_coefficients", np.zeros((2, 99)), "does not fit to the columns"),
