@@ -7,7 +7,6 @@ methods on all data (FAIRMIX_DATA for Bank and Credit) and writes the table.
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
 from functools import partial
@@ -18,22 +17,12 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Ratio, medians
+from benchmarks.tabular import DATA, names
 from fairmix import metrics
 from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairKMeans
-from fairmix.datasets import (
-    fetch_bank,
-    fetch_credit,
-    load_adult,
-    make_grouped_blobs,
-    paper_preprocessing,
-)
+from fairmix.datasets import load_adult, make_grouped_blobs, paper_preprocessing
 
 K = 10
-DATA = {
-    "Adult": (load_adult, ("sex",)),
-    "Bank": (fetch_bank, ("married", "marital")),
-    "Credit": (fetch_credit, ("education2", "education")),
-}
 STRENGTHS = (1, 2, 10)
 STARTS = 3
 FRONT = (0.945, 1.56, 2.05)
@@ -202,8 +191,7 @@ def main() -> None:
         print(f"{ratio.name}: {ratio.value:.1f} x {ratio.floor}, bound {ratio.bound:g}{verdict}")
     lines = growth(tuple(arguments.rows))
     if arguments.table is not None:
-        names = list(DATA) if os.environ.get("FAIRMIX_DATA") else ["Adult"]
-        rows = [row for name in names for row in table_rows(name)]
+        rows = [row for name in names() for row in table_rows(name)]
         arguments.table.write_text(page(rows, lines))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from functools import partial
 
@@ -10,22 +9,17 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Ratio, medians
+from benchmarks.tabular import DATA, names
 from fairmix import FairMixture
-from fairmix.datasets import fetch_bank, fetch_credit, load_adult, paper_preprocessing
+from fairmix.datasets import paper_preprocessing
 
-DATA = {
-    "Adult": (load_adult, ("sex",)),
-    "Bank": (fetch_bank, ("married", "marital")),
-    "Credit": (fetch_credit, ("education2", "education")),
-}
 BOUNDS = {"aware": 30, "blind": 60}
 
 
 def run(repeats: int) -> list[Ratio]:
     """Aware and blind fits with four starts and a gap of 0, in units of KMeans(10, n_init=4)."""
-    names = list(DATA) if os.environ.get("FAIRMIX_DATA") else ["Adult"]
     out = []
-    for name in names:
+    for name in names():
         load, columns = DATA[name]
         data = load()
         X = paper_preprocessing(data.X)

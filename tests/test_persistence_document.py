@@ -156,6 +156,7 @@ WRONG = [
     ("fitted.gap_", None, "gap_ is None, not a number"),
     ("fitted.gap_", ..., "has no 'gap_'"),
     ("fitted.n_iter_", -3, "n_iter_ is -3"),
+    ("fitted.n_passes_", -0.5, "n_passes_ is -0.5, not a number of at least 0"),
     ("fitted.converged_", 1, "not true or false"),
     ("fitted.filled_clusters", 3, "from 0 to 2"),
     ("fitted.history", ["objective"], r"history\.npy is"),

@@ -140,7 +140,10 @@ class FairMixture(Streaming, Documented, ClusterMixin, DensityMixin, BaseEstimat
         The objective reached.
     history_ : structured ndarray
         One row per iteration: objective, log_likelihood, gap and balance (of the
-        responsibilities), seconds.
+        responsibilities), seconds, and passes over the data since the fit began. A pass over some
+        of the rows counts by their share. A stream has no passes (NaN).
+    n_passes_ : float
+        Passes over the data of the whole fit. Not there after ``partial_fit``.
     n_iter_ : int
         Iterations of the best start.
     converged_ : bool

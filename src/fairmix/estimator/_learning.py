@@ -190,6 +190,7 @@ class Learning(Prediction):
         self.lower_bound_ = solution.objective
         self.history_ = np.array([tuple(row) for row in solution.history], dtype=HISTORY_DTYPE)
         self.n_iter_ = len(solution.history)
+        self.n_passes_ = table.passes
         self.converged_ = solution.status in (Status.CONVERGED, Status.STALLED)
 
     def _publish_fairness(self, hard: FloatArray, soft: FloatArray, solution: Solution) -> None:

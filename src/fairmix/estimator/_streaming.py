@@ -379,5 +379,6 @@ class Streaming(Learning):
         self.converged_ = before is not None and abs(row.objective - before.objective) < self.tol
         if stream.group_names:
             self.group_sizes_ = stream.reservoir.counts.copy()
-        if hasattr(self, "labels_"):
-            del self.labels_
+        for name in ("labels_", "n_passes_"):
+            if hasattr(self, name):
+                delattr(self, name)

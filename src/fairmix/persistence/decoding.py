@@ -259,6 +259,9 @@ def _scalars(fitted: Fields, arrays: Arrays, n_components: int) -> dict[str, Any
         "_filled": fitted.whole("filled_clusters", 0, n_components),
         "history_": history,
     }
+    # Neither streams nor files of earlier versions have it.
+    if fitted.holds("n_passes_"):
+        found["n_passes_"] = fitted.number("n_passes_", 0)
     if fitted.flag("streamed"):
         found["_stream"] = PastStream()
     fitted.done()

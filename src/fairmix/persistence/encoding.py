@@ -49,6 +49,7 @@ def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
         "fitted": {
             **{name: float(fitted[name]) for name in SCALARS},
             "n_iter_": int(fitted["n_iter_"]),
+            **({"n_passes_": float(fitted["n_passes_"])} if "n_passes_" in fitted else {}),
             "converged_": bool(fitted["converged_"]),
             "filled_clusters": int(fitted["_filled"]),
             "history": list(fitted["history_"].dtype.names),

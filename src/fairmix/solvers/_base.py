@@ -12,6 +12,7 @@ import numpy as np
 
 from fairmix.criteria import Criterion, smallest_ratio
 from fairmix.objective import Objective, Point
+from fairmix.tables import Rowlike
 from fairmix.totals import FloatArray, IntArray
 
 
@@ -35,6 +36,7 @@ class Iteration(NamedTuple):
     gap: float
     balance: float
     seconds: float
+    passes: float
 
 
 Callback = Callable[[Iteration], None]
@@ -81,12 +83,13 @@ class Solver(Protocol):
 class Recorder:
     """Collects one row per iteration and tells when progress has stopped.
 
+    ``table`` are the rows whose rates count.
     ``window`` iterations that raise the best objective by less than ``tol`` each, on average,
     count as converged: single steps can be small, or down, without being the last.
     """
 
     criterion: Criterion
-    group_sizes: FloatArray
+    table: Rowlike
     tol: float
     window: int
     callback: Callback | None = None
@@ -100,8 +103,9 @@ class Recorder:
             objective=point.value,
             log_likelihood=point.log_likelihood,
             gap=self.criterion.value(point.rates),
-            balance=smallest_ratio(point.rates * self.group_sizes[:, None]),
+            balance=smallest_ratio(point.rates * self.table.group_sizes[:, None]),
             seconds=time.perf_counter() - self.started,
+            passes=self.table.passes,
         )
         self.rows.append(row)
         self.best.append(max(row.objective, self.best[-1] if self.best else -np.inf))

@@ -145,7 +145,7 @@ class Dual:
         one_pass = objective.fair_table is None
         steps = objective.n_batches
         theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
-        recorder = Recorder(self.criterion, tilt.table.group_sizes, self.tol, 1, callback)
+        recorder = Recorder(self.criterion, tilt.table, self.tol, 1, callback)
         status = Status.MAX_ITER
         best, waited = (-np.inf, theta, tilt.multipliers), 0
         for _ in range(self.max_iter):

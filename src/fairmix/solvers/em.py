@@ -48,7 +48,7 @@ class EM:
         plain = objective.penalty is None
         window = (1 if plain else 10) * objective.n_batches
         tol = self.tol / objective.n_batches
-        recorder = Recorder(self.criterion, objective.fair.group_sizes, tol, window, callback)
+        recorder = Recorder(self.criterion, objective.fair, tol, window, callback)
         ascent = Ascent(Adam(len(theta)), self.learning_rate, self.inner_iter)
         logits = None
         for _ in range(self.max_iter):

@@ -41,8 +41,7 @@ class GradientDescent:
         self, objective: Objective, theta: FloatArray, *, callback: Callback | None = None
     ) -> Solution:
         """Climb from theta."""
-        sizes = objective.fair.group_sizes
-        recorder = Recorder(self.criterion, sizes, self.tol, WINDOW, callback)
+        recorder = Recorder(self.criterion, objective.fair, self.tol, WINDOW, callback)
         adam = Adam(len(theta))
         best = None
         status = Status.MAX_ITER

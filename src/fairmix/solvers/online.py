@@ -140,6 +140,11 @@ class Running:
         self._past = past * ((1 - step) * float(self.group_sizes.sum()))
         self._step = step
 
+    @property
+    def passes(self) -> float:
+        """Passes over the batch so far."""
+        return self.batch.passes
+
     def softmax_pass(self, logits: Logits, **settings: Any) -> Totals:
         """A sweep over the batch, with the past added to sums and log-likelihood."""
         totals = self.batch.softmax_pass(logits, **settings)
@@ -276,7 +281,7 @@ def look(
     offsets: FloatArray | None,
     temperature: float,
 ) -> Iteration:
-    """A row of the history: how a map does on the sample, in no time."""
+    """A row of the history: how a map does on the sample, in no time and no pass of a whole."""
     totals = sample.softmax_pass(logits, offsets=offsets, temperature=temperature, alpha=0.0)
     return Iteration(
         objective=objective,
@@ -284,4 +289,5 @@ def look(
         gap=criterion.value(totals.mass / sample.group_sizes[:, None]),
         balance=smallest_ratio(totals.mass),
         seconds=0.0,
+        passes=np.nan,
     )

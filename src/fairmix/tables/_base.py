@@ -27,6 +27,10 @@ class Rowlike(Protocol):
     def group_sizes(self) -> FloatArray:
         """Weight of each group, (M,)."""
 
+    @property
+    def passes(self) -> float:
+        """Passes over all rows of a fit so far; one over some of them counts by their share."""
+
     def softmax_pass(self, logits: Logits, **settings: Any) -> Totals:
         """One sweep over the rows, with the settings of `Sweep`."""
 

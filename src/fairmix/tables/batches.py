@@ -24,6 +24,11 @@ class Part:
         scale = table.group_sizes / np.maximum(table.store.group_counts, 1)
         self.group_sizes: FloatArray = counts * scale
 
+    @property
+    def passes(self) -> float:
+        """Passes over the whole table so far."""
+        return self.table.passes
+
     def softmax_pass(self, logits: Logits, **settings: Any) -> Totals:
         """One sweep over the rows of the part."""
         return self.table.softmax_pass(logits, blocks=self.blocks, **settings)
@@ -77,6 +82,11 @@ class Batches:
     def group_sizes(self) -> FloatArray:
         """Weight of each group, (M,)."""
         return self.table.group_sizes
+
+    @property
+    def passes(self) -> float:
+        """Passes over the whole table so far."""
+        return self.table.passes
 
     def next_part(self) -> int:
         """The number of the next batch; every batch once in each round."""

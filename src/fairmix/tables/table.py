@@ -126,6 +126,8 @@ class Table:
         Keep the encoded rows between passes, unless they are large. False for a single sweep.
     journal : Journal or None
         Remembers passes, so that a fit can go on in another process.
+    whole : Table or None
+        The table that this is a sample of, which counts the passes.
     """
 
     def __init__(
@@ -136,12 +138,15 @@ class Table:
         propensity: Callable[[Rows], FloatArray] | None = None,
         keep: bool = True,
         journal: Journal | None = None,
+        whole: Table | None = None,
     ) -> None:
         self.store = store
         self.journal = journal
         self.encoder = Encoder(encode, store.n_groups, propensity)
         self.blocks = store.blocks.map(self.encoder, keep=self._kept_blocks() if keep else 0)
         self._last: tuple[Sweep, list[Forward]] | None = None
+        self._whole = self if whole is None else whole
+        self._visited = 0
 
     def _kept_blocks(self) -> int:
         """How many blocks are worth keeping."""
@@ -172,6 +177,15 @@ class Table:
         return self.store.group_sizes
 
     @property
+    def passes(self) -> float:
+        """Passes over the whole table so far, those over parts and samples by their share."""
+        return self._whole._visited / self._whole.n_rows
+
+    def _count(self, blocks: Sequence[int] | None) -> None:
+        counts = self.store.summary.block_counts
+        self._whole._visited += int((counts if blocks is None else counts[list(blocks)]).sum())
+
+    @property
     def n_blocks(self) -> int:
         """Number of blocks."""
         return self.blocks.n_blocks
@@ -184,6 +198,7 @@ class Table:
         ``settings`` are those of `Sweep`.
         """
         sweep = Sweep(logits, **settings)
+        self._count(blocks)
         if self.journal is None:
             return self._pass(sweep, blocks)
         question = (logits.b, logits.W, sweep.offsets, sweep.pull)
@@ -213,6 +228,7 @@ class Table:
         self, work: Callable[[Block], Result], blocks: Sequence[int] | None = None
     ) -> Iterator[Result]:
         """What ``work`` makes of every block, in the order of the rows."""
+        self._count(blocks)
         yield from self.blocks.each(work, blocks)
 
     def sample(
@@ -227,4 +243,6 @@ class Table:
         drawn = self.store.sample(n_rows, rng, replace=replace, block_rows=block_rows)
         if drawn is self.store:
             return self
-        return Table(drawn, self.encoder.encode, propensity=self.encoder.propensity)
+        return Table(
+            drawn, self.encoder.encode, propensity=self.encoder.propensity, whole=self._whole
+        )

@@ -1,0 +1,173 @@
+"""The page of the docs: tables and a picture from the files of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+Document = Mapping[str, Any]
+
+HEAD = """\
+# Speed and memory
+
+What a fair fit costs beside programs that many people use. Every figure is a ratio within one run
+on one machine, the median of repeats that take turns, and most have a bound. Other machines give
+other seconds and somewhat other ratios.
+
+Made by `scripts/bench --page` from the files that `scripts/bench` writes to `docs/benchmarks`.
+"""
+SECTIONS = {
+    "kernel": "One pass against the arithmetic that it cannot do without",
+    "census": "Fits of many rows",
+    "tabular": "Fits of the paper's tables",
+    "passes": "Passes over the data",
+    "memory": "Memory beyond the data",
+    "startup": "Imports and help",
+    "growth": "Growth",
+    "em": "The paper's EM",
+    "dual": "Many starts and a gap of zero",
+    "files": "Files",
+    "baselines": "Other fair methods",
+    "dask": "Two workers",
+}
+NOTES = {
+    "census": """\
+K-means runs to its own end, with scikit-learn's defaults. A fair fit counts with all that it does:
+starts, components, tilt and labels of all rows, and meets `max_gap=0.01` on all of them. The plain
+fits have no bound on the gap; both count until they have the lower one of their two final
+likelihoods.""",
+    "tabular": "One thread, `n_components=10`, `n_init=1` and `max_gap=0.01`.",
+    "passes": """\
+`model.n_passes_` is this count, and `model.history_["passes"]` has it for every iteration. A pass
+over some of the rows counts by their share. The bound is `max_gap=0.01` where no strength is named.
+The budget is what the solver takes now, rounded up: it tells when a change makes it take more.""",
+    "memory": """\
+The most that the process grows by while it fits, labels and codes of groups among it.""",
+    "startup": "Processor seconds of a fresh interpreter.",
+    "growth": """\
+Exponents of the seconds, of one pass and of a whole fit, in rows (N), clusters (K) and columns (d);
+one thread. A method whose fit took more than a minute got no more rows.""",
+}
+PICTURE = "growth.svg"
+COLORS = {
+    "fairmix aware": "#0072b2",
+    "fairmix blind": "#56b4e9",
+    "KMeans": "#000000",
+    "GaussianMixture": "#7f7f7f",
+    "FairletKMeans": "#d55e00",
+    "VariationalFairKMeans": "#cc79a7",
+    "AlignedFairKMeans": "#009e73",
+}
+PANELS = (
+    ("pass", "N", "rows"),
+    ("fit", "N", "rows"),
+    ("pass", "K", "clusters"),
+    ("pass", "d", "columns"),
+)
+
+
+def read(folder: Path, names: Iterable[str]) -> dict[str, Document]:
+    """The files of a run that are there, in the order of the benchmarks."""
+    paths = {name: folder / f"{name}.json" for name in names}
+    return {
+        name: json.loads(path.read_text(encoding="utf-8"))
+        for name, path in paths.items()
+        if path.exists()
+    }
+
+
+def text(found: Mapping[str, Document]) -> str:
+    """The page."""
+    parts = [HEAD, _summary(found)]
+    parts += [_section(name, document) for name, document in found.items()]
+    return "\n".join(parts)
+
+
+def _summary(found: Mapping[str, Document]) -> str:
+    verdicts = [r["verdict"] for document in found.values() for r in document["ratios"]]
+    lines = [f"Bounds that hold: {verdicts.count('pass')}. Missed: {verdicts.count('MISS')}.\n"]
+    absent = [name for name in SECTIONS if name not in found]
+    if absent:
+        lines.append(f"Not measured: {', '.join(absent)}.\n")
+    return "\n".join(lines)
+
+
+def _section(name: str, document: Document) -> str:
+    lines = [f"## {SECTIONS[name]}\n", f"{document['title']}\n"]
+    if name in NOTES:
+        lines.append(f"{NOTES[name]}\n")
+    if name == "growth":
+        lines.append(f"![Seconds against rows, clusters and columns](benchmarks/{PICTURE})\n")
+    lines += [
+        "| what | takes | in units of | ratio | bound | |",
+        "|---|---:|---|---:|---:|---|",
+        *map(_row, document["ratios"]),
+        "",
+        f"{_machine(document)}\n",
+    ]
+    return "\n".join(lines)
+
+
+def _row(ratio: Mapping[str, Any]) -> str:
+    unit = f" {ratio['unit']}" if ratio["unit"] else ""
+    bound = "" if ratio["bound"] is None else f"{ratio['bound']:g}"
+    cells = (
+        ratio["name"],
+        f"{_number(ratio['amount'])}{unit}",
+        f"{ratio['floor']}: {_number(ratio['floor_amount'])}{unit}",
+        _number(ratio["ratio"]),
+        bound,
+        ratio["verdict"],
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _machine(document: Document) -> str:
+    machine = document["machine"]
+    versions = ", ".join(f"{name} {machine[name]}" for name in ("numpy", "scipy", "sklearn"))
+    repeats = "once" if document["repeats"] == 1 else f"{document['repeats']} repeats"
+    return (
+        f"Measured {repeats} on {machine['cores']} cores, {machine['threads']} threads where there "
+        f"are several; Python {machine['python']}, {versions}."
+    )
+
+
+def draw(found: Mapping[str, Document], path: Path) -> None:
+    """Seconds against sizes, on logarithmic axes."""
+    if "growth" not in found:
+        return
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    lines = [ratio["details"] | {"name": ratio["name"]} for ratio in found["growth"]["ratios"]]
+    # Neither a date nor random names: the same figures are the same file.
+    with plt.rc_context({"svg.hashsalt": "fairmix", "font.size": 9}):
+        figure, axes = plt.subplots(2, 2, figsize=(8, 6.4), layout="constrained")
+        for ax, (what, letter, label) in zip(axes.flat, PANELS, strict=True):
+            for entry in lines:
+                if (entry["what"], entry["letter"]) == (what, letter):
+                    method = entry["name"].split(", ", 1)[1]
+                    ax.loglog(
+                        entry["sizes"],
+                        entry["seconds"],
+                        marker="o",
+                        markersize=3.5,
+                        label=method,
+                        color=COLORS[method],
+                    )
+            ax.set(xlabel=label, ylabel=f"seconds per {what}")
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.grid(alpha=0.25, linewidth=0.5)
+        # The panel of whole fits has every method.
+        handles, labels = axes.flat[1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+        figure.savefig(path, metadata={"Date": None})
+        plt.close(figure)

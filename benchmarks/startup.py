@@ -1,0 +1,46 @@
+"""Processor seconds of imports and of the help, each in a fresh interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from resource import RUSAGE_CHILDREN, getrusage
+from statistics import median
+
+from benchmarks.harness import Ratio
+
+IMPORT_BOUND = 1.2
+HELP_SECONDS = 0.3
+WORK = {
+    "import sklearn.mixture": ["-c", "import sklearn.mixture"],
+    "import fairmix": ["-c", "import fairmix"],
+    "from fairmix import FairMixture": ["-c", "from fairmix import FairMixture"],
+    "fairmix --help": ["-m", "fairmix", "--help"],
+    "fairmix fit --help": ["-m", "fairmix", "fit", "--help"],
+}
+TINY: dict[str, int] = {}
+
+
+def run(repeats: int) -> list[Ratio]:
+    """Imports in units of scikit-learn's, and the help in units of what it may take."""
+    for arguments in WORK.values():
+        _seconds(arguments)  # The first run compiles and reads from disk.
+    found = {name: [] for name in WORK}
+    for _ in range(repeats):
+        for name, arguments in WORK.items():
+            found[name].append(_seconds(arguments))
+    seconds = {name: median(times) for name, times in found.items()}
+    peer, *own = WORK
+    return [
+        Ratio(name, seconds[name], "the bound", HELP_SECONDS, 1)
+        if name.endswith("--help")
+        else Ratio(name, seconds[name], peer, seconds[peer], IMPORT_BOUND)
+        for name in own
+    ]
+
+
+def _seconds(arguments: list[str]) -> float:
+    before = getrusage(RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    after = getrusage(RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
