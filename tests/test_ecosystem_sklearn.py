@@ -152,6 +152,27 @@ def test_the_picture_shows_parameters():
     assert "max_gap" in picture
 
 
+def test_the_picture_of_a_fitted_model_tells_what_was_measured(blobs):
+    X, groups = blobs
+    names = np.where(groups == groups[0], "<b>a</b>", "c")
+    model = FairMixture(3, max_gap=0.05, random_state=0)
+    assert "balance" not in model._repr_html_()
+    model.fit(X, sensitive_features=names)
+    line = (
+        f"gap of the labels {model.gap_:.4f} (max_gap=0.05), balance {model.balance_:.3f}. "
+        "Groups: &lt;b&gt;a&lt;/b&gt;, c."
+    )
+    assert line in model._repr_html_()
+    assert line in model._repr_mimebundle_()["text/html"]
+    plain = FairMixture(3, random_state=0).fit(X)
+    assert "Groups:" not in plain._repr_html_()
+    many = (
+        clone(model).set_params(fairness_strength=0).fit(X, sensitive_features=np.arange(400) % 7)
+    )
+    assert "Groups: 0, 1, 2, 3, 4 and 2 more." in many._repr_html_()
+    assert "(max_gap" not in many._repr_html_()
+
+
 def test_the_picture_links_to_the_site_of_the_package():
     urls = ["Source, https://code.example/x", "Documentation, https://docs.example/"]
 

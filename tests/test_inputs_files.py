@@ -199,7 +199,6 @@ def test_commands_that_cannot_be_done(name, folder):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-@pytest.mark.xfail(strict=True, reason="open_for_model asks for x0, x1, ... instead of the names")
 def test_predict_with_a_model_of_an_all_numeric_frame(folder):
     found = run("predict", "numbers.fairmix", "numbers.csv", "-o", "labels.csv", "--json")
     assert found.exit_code == 0, found.output

@@ -41,7 +41,8 @@ print("same labels:", np.array_equal(here.labels_, labels))
 print(f"gap {there.gap_:.4f}")
 
 # %%
-# The two fits agree at every step on the way:
+# The two fits agree at every step on the way. The objective does not rise at each of them, because
+# it moves with the tilt that meets the bound:
 
 import matplotlib.pyplot as plt
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from fairmix.solvers import (
     Constrained,
     Dual,
     GradientDescent,
+    Iteration,
     Solution,
     Status,
     Strength,
@@ -34,6 +35,8 @@ from fairmix.totals import FloatArray, IntArray
 
 # Parameters and, where they are known, multipliers.
 Beginning = tuple[FloatArray, FloatArray | None]
+# Entered for a climb with the most iterations, if that is known; gets each iteration.
+Watch = Callable[[int | None], AbstractContextManager[Callback | None]]
 
 # How sharply the multipliers of a penalty follow the rates, in units of the strength: the value
 # at which fits of the paper's data sets neither stall nor lose clusters.
@@ -129,25 +132,29 @@ def solve(
     table: Table,
     seed: int,
     warm: FloatArray | None = None,
+    watch: Watch = lambda _: nullcontext(),
 ) -> Solution:
-    """The best solution of ``n_init`` starts, or the one from a warm start."""
+    """The best solution of ``n_init`` starts, or the one from a warm start.
+
+    ``watch`` is entered for each of them, with the most iterations if that is known.
+    """
     rng = np.random.default_rng(seed)
     fair = settings.fairness_strength != 0 and table.n_groups > 1
     learn = _learner(settings, mixture, table, rng)
     if fair and settings.solver == "dual":
-        return _solve_dual(settings, learn, table, rng, warm)
+        return _solve_dual(settings, learn, table, rng, warm, watch)
     climber = make_climber(settings, learn.n_batches)
     if not fair:
-        return _solve_starts(settings, climber, learn, rng, warm)
+        return _solve_starts(settings, climber, learn, rng, warm, watch)
     if settings.fairness_strength == "auto":
         bounded = Constrained(
             climber, settings.measure, _target(settings, learn, table), settings.on_labels
         )
-        return _solve_starts(settings, bounded, learn, rng, warm)
+        return _solve_starts(settings, bounded, learn, rng, warm, watch)
     strength = float(settings.fairness_strength)
     zeros = np.zeros((table.n_groups, mixture.n_components))
     penalty = Scaled(settings.measure, strength, SHARPNESS * strength, zeros)
-    return _solve_starts(settings, climber, replace(learn, penalty=penalty), rng, warm)
+    return _solve_starts(settings, climber, replace(learn, penalty=penalty), rng, warm, watch)
 
 
 def _learner(
@@ -204,12 +211,15 @@ def _solve_starts(
     objective: Objective,
     rng: np.random.Generator,
     warm: FloatArray | None,
+    watch: Watch,
 ) -> Solution:
     """Every start to its end."""
     solutions = []
     for _ in range(1 if warm is not None else settings.n_init):
         theta = _start(settings, objective, rng) if warm is None else warm
-        with _shown(settings, solver.max_iter) as callback:
+        # Rounds under a bound are as many as it takes.
+        most = None if isinstance(solver, Constrained) else solver.max_iter
+        with watch(most) as seen, _shown(settings, solver.max_iter, seen) as callback:
             solutions.append(solver.solve(objective.fresh(), theta, callback=callback))
     return max(
         solutions, key=lambda s: (s.status is not Status.BOUND_MISSED, s.filled, s.objective)
@@ -234,6 +244,7 @@ def _solve_dual(
     table: Table,
     rng: np.random.Generator,
     warm: FloatArray | None,
+    watch: Watch,
 ) -> Solution:
     """Short fits of a sample find the starts; the best of them are fitted.
 
@@ -251,7 +262,8 @@ def _solve_dual(
         starts = [(solution.theta, solution.multipliers) for solution in approached]
     climbed = []
     for theta, multipliers in starts:
-        with _shown(settings, solver.max_iter) as callback:
+        most = solver.max_iter
+        with watch(most) as seen, _shown(settings, most, seen) as callback:
             climbed.append(
                 solver.climb(learn.fresh(), theta, callback=callback, multipliers=multipliers)
             )
@@ -313,7 +325,13 @@ def allowed_gap(max_gap: float, gap_of: str, group_sizes: FloatArray | IntArray)
 
 
 @contextmanager
-def _shown(settings: Settings, total: int) -> Iterator[Callback]:
-    """A callback that moves a progress bar, when the user wants one."""
+def _shown(settings: Settings, total: int, seen: Callback | None) -> Iterator[Callback]:
+    """A callback that moves a progress bar, when the user wants one, and calls another."""
     with progress(f"fit {settings.solver}", total, shown=bool(settings.verbose)) as tick:
-        yield lambda row: tick(f"objective {row.objective:.4f}  gap {row.gap:.4f}")
+
+        def callback(row: Iteration) -> None:
+            tick(f"objective {row.objective:.4f}  gap {row.gap:.4f}")
+            if seen is not None:
+                seen(row)
+
+        yield callback

@@ -181,6 +181,8 @@ def _cheapest(price: FloatArray, row_price: FloatArray) -> FloatArray:
 
 def transport(supply: FloatArray, demand: FloatArray, cost: FloatArray) -> FloatArray:
     """Plan of least cost with these row and column sums."""
+    if cost.size == 0:
+        return np.zeros(cost.shape)
     ot = import_transport()
     plan, log = ot.emd(
         supply, demand, cost, numItermax=max(PIVOTS_PER_PAIR * cost.size, 100_000), log=True

@@ -21,9 +21,13 @@ class DemoRow:
 
 
 def demo(
-    clusters: Annotated[int, typer.Option("--clusters", "-k", min=2, help="Clusters.")] = 10,
-    max_gap: Annotated[float, typer.Option(min=0, help="Largest gap allowed.")] = 0.01,
-    seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
+    clusters: Annotated[
+        int, typer.Option("--clusters", "-k", min=2, metavar="N", help="Number of clusters.")
+    ] = 10,
+    max_gap: Annotated[
+        float, typer.Option(min=0, metavar="GAP", help="Largest gap allowed.")
+    ] = 0.01,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the starts.")] = 0,
 ) -> None:
     """Cluster the bundled Adult data with and without a bound."""
     from fairmix import FairMixture

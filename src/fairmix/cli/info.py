@@ -31,13 +31,14 @@ def info(
 
 def _facts(model: FairMixture) -> dict[str, Any]:
     columns = model._model.columns
+    names = getattr(model, "feature_names_in_", columns.names)
     metadata = getattr(model, "metadata_", {})
     sizes = zip(model.groups_.tolist(), model.group_sizes_.tolist(), strict=True)
     return {
         "clusters": int(model.n_components),
         "weights": [round(float(weight), 4) for weight in model.weights_],
-        "numeric": [columns.names[j] for j in columns.numeric],
-        "categorical": [columns.names[j] for j in columns.categorical],
+        "numeric": [str(names[j]) for j in columns.numeric],
+        "categorical": [str(names[j]) for j in columns.categorical],
         "sensitive": metadata.get("sensitive", []),
         "groups": dict(sizes),
         "gap": float(model.gap_),

@@ -14,7 +14,8 @@ from fairmix.interruption import Interrupted
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Entries to run; see --list.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Entries to run; see --list.", show_default=False),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the entries and exit.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Run all entries.")] = False,
@@ -23,21 +24,25 @@ def reproduce(
     ] = False,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="Seeds of each fit: 5, or 1 with --quick.", show_default=False),
+        typer.Option(
+            min=1, metavar="N", help="Seeds of each fit: 5, or 1 with --quick.", show_default=False
+        ),
     ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for JSON and SVG; the page is beside it, with .md.")
     ] = Path("reproduction"),
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; all cores.", show_default=False)
+        int | None,
+        typer.Option(min=1, metavar="N", help="Processes; one per core if left out."),
     ] = None,
     page: Annotated[
         bool, typer.Option("--page", help="Only write the page, from the JSON files there.")
     ] = False,
 ) -> None:
-    """Reproduce tables and figures of the paper, with its own numbers beside ours.
+    """Compute tables and figures of the paper again.
 
-    What a run leaves in the folder is not computed again, so it goes on where it stopped.
+    Its own numbers stand beside ours. What a run leaves in the folder is not computed again, so it
+    goes on where it stopped.
     """
     from fairmix.reproduction import ENTRIES, Settings, choose, run, write_page
 

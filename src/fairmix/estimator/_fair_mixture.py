@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairmix.criteria import CRITERIA
 from fairmix.documentation import Documented
+from fairmix.estimator._callbacks import with_callbacks
+from fairmix.estimator._picture import Pictured
 from fairmix.estimator._streaming import Streaming
 from fairmix.families import COVARIANCE_TYPES
 from fairmix.persistence import ModelFileError, Snapshot, read_model, write_model
@@ -24,7 +26,7 @@ COUNT = Interval(Integral, 1, None, closed="left")
 SHARE = Interval(Real, 0, 1, closed="neither")
 
 
-class FairMixture(Streaming, Documented, ClusterMixin, DensityMixin, BaseEstimator):
+class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, BaseEstimator):
     """Mixture model whose clusters hold every group in its overall share.
 
     Implements and extends "Fair Model-Based Clustering" (Park, Kim, Lee and Kim, AAAI 2026).
@@ -272,6 +274,7 @@ class FairMixture(Streaming, Documented, ClusterMixin, DensityMixin, BaseEstimat
         tags.input_tags.allow_nan = not self._complete
         return tags
 
+    @with_callbacks
     def fit(
         self,
         X: Any,
@@ -308,7 +311,9 @@ class FairMixture(Streaming, Documented, ClusterMixin, DensityMixin, BaseEstimat
         """
         self._validate_params()
         self._check_settings()
-        self._learn(self._source(X, sensitive_features, sample_weight))
+        metadata = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        with self._task(X=X, y=y, metadata=metadata):
+            self._learn(self._source(X, sensitive_features, sample_weight))
         return self
 
     def save(

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from fairmix.columns import Columns
 from fairmix.criteria import CRITERIA, smallest_ratio
+from fairmix.estimator._callbacks import Callbacks
 from fairmix.estimator._data import Data, MemoryData
 from fairmix.estimator._frame_sources import in_blocks
 from fairmix.estimator._prediction import Prediction
@@ -39,7 +40,7 @@ LARGEST_WEIGHT = 1e100
 SILENT = {"verbose", "n_jobs", "checkpoint", "random_state"}
 
 
-class Learning(Prediction):
+class Learning(Callbacks, Prediction):
     """Fits a model and publishes its attributes."""
 
     max_gap: float
@@ -130,7 +131,7 @@ class Learning(Prediction):
         table = Table(store, mixture.family.encode, propensity=propensity, journal=journal)
         warm = self._model.theta_for(mixture) if self.warm_start and self._is_fitted() else None
         try:
-            solution = solve(settings, mixture, table, seed, warm)
+            solution = solve(settings, mixture, table, seed, warm, self._climb)
         except np.linalg.LinAlgError as error:
             raise ValueError(
                 f"covariance_type={self.covariance_type!r} meets a singular covariance ({error}), "

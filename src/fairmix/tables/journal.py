@@ -79,7 +79,7 @@ class Journal:
         head = {"format": FORMAT, "identity": self.identity}
         arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
         buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **arrays)
+        np.savez(buffer, **arrays)
         replace_file(self.path, buffer.getvalue())
         self._written = time.monotonic()
         self._patience = max(EVERY, PATIENCE * (self._written - started))
