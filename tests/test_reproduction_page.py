@@ -170,6 +170,9 @@ def test_page_has_the_section_of_a_document() -> None:
         "**T**\n\n| paper: Cost | ours |\n|---|---|\n| 9,509 | 9\\|1 |\n"
     )
     assert "| [A title](#fca-table) | 0 | 1 | 0 |  |" in text
+    assert "| [fca-table](#fca-table) | C | F. |" in text
+    held = [{"text": "C", "holds": True, "verdict": "holds here", "figures": "F."}]
+    assert "Claims that do not hold" not in render([document(claims=held)], link="files")
 
 
 def test_page_tells_what_is_missing() -> None:

@@ -55,7 +55,7 @@ def render(documents: Sequence[dict[str, Any]], *, link: str) -> str:
     link : str
         Where their files are, from the page.
     """
-    lines = [HEAD, *_methods(), *_summary(documents)]
+    lines = [HEAD, *_methods(), *_summary(documents), *_not_borne_out(documents)]
     for document in documents:
         lines += _section(document, link)
     return "\n".join(lines).rstrip() + "\n"
@@ -83,6 +83,23 @@ def _summary(documents: Iterable[dict[str, Any]]) -> list[str]:
     return [*lines, *table(columns, rows), ""]
 
 
+def _not_borne_out(documents: Iterable[dict[str, Any]]) -> list[str]:
+    """Claims that do not hold here, together."""
+    rows = [
+        [f"[{document['entry']}](#{document['entry']})", claim["text"], claim["figures"]]
+        for document in documents
+        for claim in document.get("claims", [])
+        if claim["holds"] is False
+    ]
+    if not rows:
+        return []
+    return _folded("Claims that do not hold here", table(["entry", "claim", "figures"], rows))
+
+
+def _folded(title: str, lines: Sequence[str]) -> list[str]:
+    return [f"<details><summary>{title}</summary>", "", *lines, "", "</details>", ""]
+
+
 def _section(document: dict[str, Any], link: str) -> list[str]:
     name = document["entry"]
     lines = [f'<a id="{name}"></a>', "", f"## {document['title']}", ""]
@@ -108,8 +125,7 @@ def _table_section(own: dict[str, Any]) -> list[str]:
     if any("paper" in column for column in own["columns"]):
         return [f"**{own['title']}**", "", *lines, ""]
     # Long tables without a printed number to compare with are there for whoever opens them.
-    summary = f"<details><summary>{own['title']}</summary>"
-    return [summary, "", *lines, "", "</details>", ""]
+    return _folded(own["title"], lines)
 
 
 def _run(document: dict[str, Any], link: str) -> str:

@@ -41,12 +41,17 @@ NEARLY = 0.002  # of Balance: one row in a small cluster moves it by about as mu
 
 
 def units(settings: Settings) -> list[Unit]:
-    """Every row of the table; fair mixtures at each strength or bound."""
+    """Every row of the table; fair mixtures at each strength or bound, FMC-GD at a few."""
     return [
         task
         for data in DATA
         for method in METHODS
-        for task in sweep(settings, settings.view(data), method)
+        for task in sweep(
+            settings,
+            settings.view(data),
+            method,
+            settings.few_strengths if method == m.FMC_GD else None,
+        )
     ]
 
 

@@ -16,6 +16,12 @@ from fairmix.reproduction.units import Unit
 
 METHODS = (m.FMC_BOUNDED, m.LABELS)
 WITHIN = 0.03
+WHY = (
+    "Our default is the paper's mixture under a bound, with a tilt that is solved for on all rows "
+    "at the end, whatever rows the components come from. FMC-EM, bounded has no tilt: where "
+    "components nearly merge, labels that are fair on a sample are not on all rows. Without L2 "
+    "normalisation and with 5 % of the rows we measured 0.003 on the sample and 0.029 on all."
+)
 LARGE = 0.05
 
 
@@ -69,6 +75,7 @@ def conclude(settings: Settings, records: Records, *, unit_length: bool) -> Resu
         "because the rows differ.",
         f"Both run with max_gap {settings.tight_bound:g}; in the paper lambda is tuned for "
         "the lowest Delta. Time is processor time. Numbers are means over the seeds.",
+        WHY,
     ]
     return Result([Table("Sub-samples and mini-batches", columns, rows)], claims, notes)
 
