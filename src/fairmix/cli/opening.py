@@ -102,18 +102,20 @@ def open_for_model(
 ) -> Data:
     """Files with the columns that a fitted model was fitted on."""
     columns = model._model.columns
+    # A frame of numbers is learned as an array, whose columns have no names of their own.
+    names = tuple(model.feature_names_in_.tolist())
     known = column_names(find_files(path)[0])
-    lacking = [name for name in (*columns.names, *sensitive) if name not in known]
+    lacking = [name for name in (*names, *sensitive) if name not in known]
     if lacking:
         raise ValueError(f"{path} lacks columns of the model: {listed(lacking)}. Add them.")
-    categorical = tuple(columns.names[j] for j in columns.categorical)
-    numeric = tuple(columns.names[j] for j in columns.numeric)
+    categorical = tuple(names[j] for j in columns.categorical)
+    numeric = tuple(names[j] for j in columns.numeric)
     choice = Choice(sensitive=tuple(sensitive), numeric=numeric, categorical=categorical)
-    blocks, roles = _scan(path, choice, how, (*columns.names, *sensitive))
-    for name in (*columns.names, *sensitive):
+    blocks, roles = _scan(path, choice, how, (*names, *sensitive))
+    for name in (*names, *sensitive):
         if roles[name].kind == "empty":
             raise ValueError(f"Column {name!r}: {roles[name].reason}.")
-    chosen = [_chosen(roles[name], choice) for name in columns.names]
+    chosen = [_chosen(roles[name], choice) for name in names]
     needed = _gaps(path, list(roles.values()), missing, blocks)
     return _data(path, blocks, choice, chosen, needed, how)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,16 +39,23 @@ def folder_of(target: Path) -> Iterator[Path]:
         raise typer.BadParameter(f"{target} is a file. Give --out a folder.")
     target = target.absolute()
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    part.mkdir(parents=True)
     try:
+        part.mkdir(parents=True)
         yield part
-        if target.exists():
-            for path in sorted(part.iterdir()):
-                path.replace(target / path.name)
-        else:
-            part.rename(target)
+        with _undisturbed():
+            _move(part, target)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        with _undisturbed():
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def _move(part: Path, target: Path) -> None:
+    """The files of a folder to their place."""
+    if not target.exists():
+        part.rename(target)
+        return
+    for path in sorted(part.iterdir()):
+        path.replace(target / path.name)
 
 
 @contextmanager
@@ -60,7 +69,23 @@ def file_of(target: Path) -> Iterator[Path]:
         yield part
         part.replace(target)
     finally:
-        part.unlink(missing_ok=True)
+        with _undisturbed():
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A moment at the end in which signals come too late: no file stays behind, none is old."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class LabelFile:
