@@ -18,7 +18,7 @@ import atheris
 # Larger inputs only take longer.
 LONGEST = 8192
 # Figures are written this often, because libFuzzer ends the process itself.
-EVERY = 500
+EVERY = 20
 
 
 def main(target: str, seconds: str, corpus: str) -> None:

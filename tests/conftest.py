@@ -18,6 +18,17 @@ settings.register_profile(
 settings.load_profile("long" if os.environ.get("FAIRMIX_LONG") else "quick")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Reports of tests tell what the rows of the matrix of inputs are for."""
+    from inputs import Bad, Odd
+
+    for item in items:
+        row = item.callspec.params.get("row") if hasattr(item, "callspec") else None
+        if isinstance(row, Bad | Odd):
+            verdict = "refused" if isinstance(row, Bad) else "works"
+            item.user_properties.append(("verdict", verdict))
+
+
 @dataclass(frozen=True)
 class PaperData:
     """A data set as the paper prepares it: standardised columns, then rows of length one."""

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -24,6 +25,7 @@ FRAME = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "sex": np.where(GROUPS, "f", "
 FIT = ["-s", "sex", "-k", "3", "--max-gap", "0.05", "--no-front", "--seed", "1"]
 # A disk on which an old file fits and a new one does not.
 DISK_BYTES = 32_768
+NOBODY = 65_534
 
 
 @pytest.fixture(scope="module")
@@ -157,12 +159,32 @@ def test_a_file_in_the_place_of_a_folder(model, tmp_path, monkeypatch):
     assert names(tmp_path) == ["file", "rows.csv"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission(model, tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(PermissionError):
-        model.save(tmp_path / "model.fairmix")
-    tmp_path.chmod(0o700)
+@pytest.fixture
+def locked(model):
+    """A folder with a model, which the user may read and not write; root becomes nobody for it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, user = Path(name), os.geteuid()
+        model.save(folder / "model.fairmix")
+        folder.chmod(0o555)
+        if user == 0:
+            os.seteuid(NOBODY)
+        yield folder
+        os.seteuid(user)
+        folder.chmod(0o755)
+
+
+def test_a_folder_without_permission(model, locked):
+    path = locked / "model.fairmix"
+    content = path.read_bytes()
+    for target in (path, locked / "other.fairmix"):
+        with pytest.raises(PermissionError, match="denied"):
+            model.save(target)
+    found = CliRunner().invoke(app, ["fit", "rows.csv", *FIT, "-o", str(locked / "out")])
+    assert found.exit_code == 3, found.output
+    assert "denied" in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+    assert path.read_bytes() == content
+    assert names(locked) == ["model.fairmix"]
 
 
 def test_a_folder_that_goes_away(tmp_path, monkeypatch):

@@ -200,14 +200,21 @@ def test_five_thousand_groups():
     assert_sound(model, 6_000)
 
 
-@pytest.mark.xfail(strict=True, reason="the penalty of the propensity counts in units of weight")
-def test_weights_that_add_up_to_one():
+@pytest.mark.parametrize("share", [0.5, 1 / 64, 2.0**-30], ids="{:.1g}".format)
+def test_equal_weights_below_one_change_nothing(share):
+    # Powers of two, so that no digit differs.
+    with warned():
+        model = fit(weight=np.full(N, share))
+    np.testing.assert_array_equal(model.labels_, fit().labels_)
+    assert model.gap_ == fit().gap_
+
+
+def test_weights_that_add_up_to_one_meet_the_bound():
     with warned():
         model = fit(weight=np.full(N, 1 / N))
-    np.testing.assert_array_equal(model.labels_, fit().labels_)
+    assert model.gap_ <= 0.2 + 1e-12
 
 
-@pytest.mark.xfail(raises=MemoryError, strict=True, reason="starts hold an indicator per category")
 def test_a_hundred_thousand_categories():
     table = pd.DataFrame({"a": np.arange(100_000).astype(str)})
     with warned(UNSETTLED):

@@ -2,14 +2,17 @@
 
 import hashlib
 import io
+import os
 import pickle
 import struct
 import tracemalloc
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,15 +78,20 @@ def test_the_untouched_members_load(members, tmp_path):
 
 
 # ------------------------------------------------------------------ damage
-def test_truncated_at_every_tenth_byte(members, tmp_path):
+def test_truncated_at_every_tenth_byte(members, tmp_path, record_property):
     data = pack(members)
-    for length in range(0, len(data), 10):
+    lengths = range(0, len(data), 10)
+    for length in lengths:
         refuse(data[:length], tmp_path, "no fairmix model file")
+    record_property("files", len(lengths))
 
 
-def test_every_altered_byte_is_noticed(members):
+def test_altered_bytes_are_noticed(members, record_property):
     data = pack(members)
-    for place in range(0, len(data), 7):
+    # In the long run every byte.
+    places = range(0, len(data), 1 if os.environ.get("FAIRMIX_LONG") else 7)
+    record_property("files", len(places))
+    for place in places:
         altered = bytearray(data)
         altered[place] ^= 0x20
         with pytest.raises(ModelFileError, match="no fairmix model file"):
@@ -261,6 +269,24 @@ def test_finite_numbers_that_overflow(place, members, tmp_path):
     theta = np.load(io.BytesIO(members["theta.npy"]))
     theta[place] = 1e300
     refuse(pack(members | {"theta.npy": npy(theta)}), tmp_path, "too large for a density")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("deviation", 1e-200), ("coefficients", 1e307), ("mean", 1e200)]
+)
+def test_a_propensity_that_overflows_refuses_rows(name, value, members, tmp_path):
+    array = np.load(io.BytesIO(members[f"propensity_{name}.npy"]))
+    array[...] = value
+    path = tmp_path / "model.fairmix"
+    path.write_bytes(pack(members | {f"propensity_{name}.npy": npy(array)}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = load(path)
+        row = {column: [1.0] for column in model.feature_names_in_}
+        for column, levels in zip(model._model.columns.categorical, model.categories_, strict=True):
+            row[model.feature_names_in_[column]] = [levels[0]]
+        with pytest.raises(ValueError, match="densities overflow"):
+            model.predict(pd.DataFrame(row))
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0])

@@ -56,6 +56,8 @@ PROPENSITY_ROWS = 50_000
 FAIRNESS_ROWS = 50_000
 # How far above the bound the gap of responsibilities may end, by rounding.
 SOFT_TOLERANCE = 1e-5
+# The same for labels, whose rates are shares of rows: only the last digits are in doubt.
+LABEL_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,11 @@ def make_propensity(settings: Settings, store: Store, seed: int) -> Propensity |
     if not fair or not dual or settings.assignment == "aware":
         return None
     sample = store.sample(PROPENSITY_ROWS, np.random.default_rng(seed))
-    return fit_propensity(sample.rows, sample.groups, store.n_groups, weight=sample.weight)
+    weight, mean = sample.weight, float(store.group_sizes.sum()) / store.n_rows
+    if weight is not None and mean < 1 and not np.isclose(mean, 1):
+        # Shares of a whole, not counts of rows, which the penalty of a regression is weighed by.
+        weight = weight / mean
+    return fit_propensity(sample.rows, sample.groups, store.n_groups, weight=weight)
 
 
 def solve(
@@ -318,9 +324,9 @@ def _screen(
 
 
 def allowed_gap(max_gap: float, gap_of: str, group_sizes: FloatArray | IntArray) -> float:
-    """Gap up to which ``max_gap`` counts as met: see ``resolution``; rounding for probabilities."""
+    """Gap up to which ``max_gap`` counts as met: that and rounding; for labels ``resolution``."""
     if gap_of == "labels":
-        return max(max_gap, resolution(group_sizes))
+        return max(max_gap + LABEL_TOLERANCE, resolution(group_sizes))
     return max_gap + SOFT_TOLERANCE
 
 

@@ -6,6 +6,8 @@ import warnings
 from typing import Literal
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse import hstack as sparse_hstack
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
@@ -65,7 +67,7 @@ def kmeans_labels(X: FloatArray, n_clusters: int, seed: int) -> IntArray:
 
 
 def _kmeans(
-    points: FloatArray,
+    points: FloatArray | csr_array,
     n_clusters: int,
     rng: np.random.Generator,
     weight: FloatArray | None,
@@ -105,7 +107,7 @@ def _paper_start(
     return mixture.pack(parameters)
 
 
-def _points(family: Family, rows: Rows) -> FloatArray:
+def _points(family: Family, rows: Rows) -> FloatArray | csr_array:
     """Rows as points for k-means: numbers and indicators of categories; gaps are at the mean."""
     gaussian = family.gaussian if isinstance(family, Product) else family
     categorical = family.categorical if isinstance(family, Product) else family
@@ -113,7 +115,10 @@ def _points(family: Family, rows: Rows) -> FloatArray:
     if isinstance(gaussian, Gaussian):
         parts.append(gaussian.points(rows))
     if isinstance(categorical, Categorical):
-        parts.append(categorical.indicators(rows))
+        indicators = categorical.indicators(rows)
+        if isinstance(indicators, csr_array):
+            return csr_array(sparse_hstack([*map(csr_array, parts), indicators]))
+        parts.append(indicators)
     return np.hstack(parts)
 
 

@@ -84,6 +84,19 @@ class Propensity:
         scores /= scores.sum(axis=0)
         return np.asarray(scores)
 
+    def is_finite(self, corners: FloatArray) -> bool:
+        """Whether no score of rows between these overflows, with every term at its largest."""
+        if self.numbers is None:
+            return True
+        with np.errstate(over="ignore", invalid="ignore"):
+            # A missing number counts as the mean.
+            z = np.fmax.reduce(np.abs(self.numbers(corners)), axis=0, keepdims=True, initial=0)
+            numbers = np.hstack([z, _powers(z)])[0]
+            size = np.abs(self.coefficients).astype(corners.dtype)
+            largest = size[:, : len(numbers)] @ numbers + size[:, len(numbers) :].sum(axis=1)
+            largest += np.abs(self.intercepts).astype(corners.dtype)
+        return bool(np.isfinite(largest).all())
+
 
 def fit_propensity(
     rows: Rows,

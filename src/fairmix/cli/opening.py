@@ -104,7 +104,9 @@ def open_for_model(
     path: str, model: FairMixture, sensitive: Sequence[str], *, missing: str, **how: Any
 ) -> Data:
     """Files with the columns that a fitted model was fitted on."""
-    columns, names = model._model.columns, tuple(model.feature_names_in_.tolist())
+    columns = model._model.columns
+    # A frame of numbers is learned as an array, whose columns have no names of their own.
+    names = tuple(model.feature_names_in_.tolist())
     known = column_names(find_files(path)[0])
     lacking = [name for name in (*names, *sensitive) if name not in known]
     if lacking:

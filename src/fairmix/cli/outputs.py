@@ -39,17 +39,23 @@ def folder_of(target: Path) -> Iterator[Path]:
         raise typer.BadParameter(f"{target} is a file. Give --out a folder.")
     target = target.absolute()
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    part.mkdir(parents=True)
     try:
+        part.mkdir(parents=True)
         yield part
         with together():
-            if target.exists():
-                for path in sorted(part.iterdir()):
-                    path.replace(target / path.name)
-            else:
-                part.rename(target)
+            _move(part, target)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        with together():
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def _move(part: Path, target: Path) -> None:
+    """The files of a folder to their place."""
+    if not target.exists():
+        part.rename(target)
+        return
+    for path in sorted(part.iterdir()):
+        path.replace(target / path.name)
 
 
 @contextmanager
@@ -63,7 +69,8 @@ def file_of(target: Path) -> Iterator[Path]:
         yield part
         part.replace(target)
     finally:
-        part.unlink(missing_ok=True)
+        with together():
+            part.unlink(missing_ok=True)
 
 
 class LabelFile:

@@ -301,8 +301,8 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
             X, which is then no feature; for files also a list of names. None fits a plain
             mixture.
         sample_weight : array-like of shape (n_rows,) or str, default=None
-            Weights of at least 0. A weight of 2 counts as two equal rows. For files the name of
-            a column, with weights above 0.
+            Weights of at least 0. A weight of 2 counts as two equal rows, so scale weights that
+            are shares to a mean of 1. For files the name of a column, with weights above 0.
 
         Returns
         -------

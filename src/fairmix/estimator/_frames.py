@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -263,7 +264,8 @@ def write_labels(model: Model, blocks: Blocks[Chunk], output: PathLike) -> Path:
     tilt = Tilt(model.mixture.logits(model.theta), model.offsets)
     store = Store(blocks, 1 if model.offsets is None else len(model.offsets))
     schema = pa.schema([pa.field("cluster", pa.int32(), nullable=False)])
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # By process and thread, so that nobody else writes to it.
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
 
     def work(block: Block) -> IntArray:
         return hard_labels(block, tilt)

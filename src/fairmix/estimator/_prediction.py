@@ -359,4 +359,5 @@ def _has_densities(model: Model, rows: Rows) -> bool:
     groups = None if model.offsets is None else np.zeros(len(corners), dtype=np.intp)
     with np.errstate(over="ignore", invalid="ignore"):
         psi = model.probabilities(Rows(corners, codes), groups)
-    return bool(np.isfinite(psi).all())
+    propensity = model.propensity
+    return bool(np.isfinite(psi).all()) and (propensity is None or propensity.is_finite(corners))

@@ -14,12 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.special import log_softmax
 
 from fairmix.totals import Features, FloatArray, IntArray, Logits, Rows
 
 # A category that a component never saw keeps this probability, so that no row is impossible.
 SMALLEST_PROBABILITY = 1e-10
+# Numbers of the 0/1 columns of a start: 2 GiB.
+LARGEST_INDICATORS = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +119,16 @@ class Categorical:
         scores = rng.random((self.n_components, self.n_categories))
         return np.exp(self._scores(scores.ravel()))
 
-    def indicators(self, rows: Rows) -> FloatArray:
+    def indicators(self, rows: Rows) -> FloatArray | csr_array:
         """Categories as 0/1 columns, a missing one as the shares of the others.
 
-        Only for k-means, which needs points.
+        Only for k-means, which needs points. Where they would take too much memory they are
+        sparse, and a missing category has no one.
         """
         codes = self.encode(rows).codes
         assert codes is not None
+        if codes.shape[0] * self.n_features > LARGEST_INDICATORS:
+            return self._sparse(codes.astype(np.int32))
         out = np.zeros((rows.n_rows, self.n_features))
         np.put_along_axis(out, codes, 1.0, axis=1)
         for part, column in zip(self._variables(), codes.T, strict=True):
@@ -130,6 +136,13 @@ class Categorical:
             if absent.any():
                 out[absent, part] = out[~absent, part].mean(axis=0) if not absent.all() else 0.0
         return out[:, : self.n_categories]
+
+    def _sparse(self, codes: IntArray) -> csr_array:
+        """The 0/1 columns of encoded rows; k-means takes indices of 32 bits only."""
+        known = codes < self.n_categories
+        ends = np.concatenate([[0], known.sum(axis=1).cumsum()]).astype(np.int32)
+        ones = np.ones(int(ends[-1]))
+        return csr_array((ones, codes[known], ends), shape=(len(codes), self.n_categories))
 
     def reorder(self, theta: FloatArray, order: IntArray) -> FloatArray:
         """Theta with the components in another order."""

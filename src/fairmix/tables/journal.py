@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import threading
 import time
 import zipfile
 import zlib
@@ -91,7 +92,8 @@ class Journal:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file so that at any moment the old one or the whole new one is there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # By process and thread, so that nobody else writes to it.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with open(temporary, "wb") as file:
             file.write(content)

@@ -9,6 +9,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairmix.tables._base import BLOCK_ROWS, Blocks
 from fairmix.tables.memory import MemoryBlocks
@@ -36,6 +37,12 @@ class Moments:
             return cls(np.zeros(0), np.zeros(0), np.zeros(0))
         X = numeric.astype(np.float64)
         w = np.ones(len(X)) if weight is None else weight.astype(np.float64)
+        # Threads do not inherit it. What overflows is infinite, and refused by who asks.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cls._of(X, w)
+
+    @classmethod
+    def _of(cls, X: NDArray[np.float64], w: NDArray[np.float64]) -> Moments:
         sums, total = w @ X, np.full(X.shape[1], w.sum())
         absent = np.isnan(X) if np.isnan(sums).any() else None
         if absent is not None:
