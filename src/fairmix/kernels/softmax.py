@@ -107,23 +107,26 @@ class Forward:
 
     psi: FloatArray
     linear: FloatArray | None
+    n_groups: int
     weight: float
     log_likelihood: float
     normaliser: float
-    mass: FloatArray
-    model_mass: FloatArray
+    mass: FloatArray | None
+    model_mass: FloatArray | None
     hard_mass: FloatArray
     curvature: FloatArray
 
     def totals(self, sums: Logits, *, masses: bool = True) -> Totals:
         """Totals of the block, given its sums of q; without its masses (NaN) if told so."""
-        nothing = None if masses else np.full_like(self.mass, np.nan)
+        mass, model_mass = self.mass, self.model_mass
+        if mass is None or model_mass is None or not masses:
+            mass = model_mass = np.full((self.n_groups, len(self.psi)), np.nan)
         return Totals(
             weight=self.weight,
             log_likelihood=self.log_likelihood,
             normaliser=self.normaliser,
-            mass=self.mass if nothing is None else nothing,
-            model_mass=self.model_mass if nothing is None else nothing,
+            mass=mass,
+            model_mass=model_mass,
             sums=sums,
             hard_mass=self.hard_mass,
             curvature=self.curvature,
@@ -175,7 +178,7 @@ def forward(
     second sweep and ``likelihood=False`` leaves it out (NaN). ``hard`` asks for the masses of the
     hard labels, ``contrasts`` (R, M) for the curvature of the dual along them. ``rough`` rounds
     the responsibilities, not the logits and labels, to single precision, whose ``exp`` is several
-    times as fast. ``masses=False`` leaves the masses out (NaN).
+    times as fast. ``masses=False`` leaves the masses out.
     """
     log_likelihood = np.nan
     if likelihood and not tilt.plain:
@@ -184,14 +187,11 @@ def forward(
     hard_mass = _by_group(block, _winners(lowered)) if hard else NOTHING
     psi, logsumexp = _softmax(block, tilt, lowered, taken, rough=rough)
     normaliser = tilt.temperature * logsumexp
-    if masses:
-        linear, mass, model_mass = _masses(block, psi)
-    else:
-        linear, mass = None, np.full((block.n_groups, len(psi)), np.nan)
-        model_mass = mass
+    linear, mass, model_mass = _masses(block, psi) if masses else (None, None, None)
     return Forward(
         psi=psi,
         linear=linear,
+        n_groups=block.n_groups,
         weight=float(block.n_rows if block.weight is None else block.weight.sum()),
         log_likelihood=normaliser if tilt.plain else log_likelihood,
         normaliser=normaliser,
