@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pytest
 import scipy.sparse as sp
 
 from fairmix import FairMixture
@@ -33,13 +34,6 @@ def same_as_array(model):
     """The check that a fit is that of the plain array."""
     expected = FairMixture(2, max_gap=0.2, random_state=0).fit(X, sensitive_features=G)
     np.testing.assert_array_equal(model.labels_, expected.labels_)
-
-
-def memory_map(folder):
-    """The data in a file."""
-    path = folder / "x.npy"
-    np.save(path, X)
-    return np.load(path, mmap_mode="r")
 
 
 def read_only():
@@ -226,3 +220,32 @@ def test_fit_on_odd_or_wrong_rows(row):
         again = model.predict(table)
         np.testing.assert_array_equal(again, model.labels_)
     assert frozen((table, groups)) == before
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_a_memory_map_is_read_and_not_written(mode, tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, X)
+    content = path.read_bytes()
+    table = np.load(path, mmap_mode=mode)
+    with warned():
+        model = FairMixture(2, max_gap=0.2, random_state=0).fit(table, sensitive_features=G)
+        found = model.predict(table)
+    same_as_array(model)
+    np.testing.assert_array_equal(found, model.labels_)
+    np.testing.assert_array_equal(table, X)
+    assert path.read_bytes() == content
+
+
+def test_one_row_is_one_cluster():
+    with warned():
+        model = FairMixture(1, random_state=0).fit(X[:1])
+    assert_sound(model, 1)
+    np.testing.assert_allclose(model.means_, X[:1])
+    assert model.predict_proba(X[:1]).tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize(("n_rows", "message"), [(1, "X has n_samples=1"), (0, r"0 sample\(s\)")])
+def test_too_few_rows_for_two_clusters(n_rows, message):
+    with pytest.raises(ValueError, match=message):
+        FairMixture(2, random_state=0).fit(X[:n_rows])
