@@ -117,3 +117,20 @@ def test_front_choice_and_certificate_take_gaps(path):
     rows = json.loads(found.stdout)["rows"]
     assert [row["met"] for row in rows] == [True]
     assert np.isfinite(rows[0]["nll"])
+
+
+def test_categories_that_only_some_rows_have(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = people()
+    frame["town"] = frame["town"].where(np.arange(900) % 90 > 0, frame["number"].astype(str))
+    frame.to_csv("people.csv", index=False)
+    run("fit", "people.csv", *FIT, "--hold-out", "0.5")
+    model = load("results/model.fairmix")
+    known = set(model.categories_[0].tolist())
+    assert {"Lima", "Oslo", "Rome"} < known < set(frame["town"])
+    assert None not in labels_of("results")
+    frame.assign(town="Mars").to_csv("new.csv", index=False)
+    run("predict", "results/model.fairmix", "new.csv", "-o", "a.csv")
+    strict = ["--hold-out", "0.5", "--unknown", "error", "-o", "strict"]
+    failed = run("fit", "people.csv", *FIT, *strict, code=3)
+    assert "categories that the model has not seen" in failed.stderr

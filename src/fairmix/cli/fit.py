@@ -33,6 +33,7 @@ def fit(
     categorical: o.Categorical = None,
     drop: o.Drop = None,
     missing: o.Missing = "integrate",
+    unknown: o.Unknown = None,
     hold_out: Annotated[
         float, typer.Option(metavar="SHARE", help="Rows kept for a certificate.")
     ] = 0.0,
@@ -80,6 +81,7 @@ def fit(
         solver=solver,
         criterion=criterion,
         covariance_type=covariance_type,
+        handle_unknown=o.read_unknown(unknown, hold_out),
         standardize=not no_standardize,
         n_init=n_init,
         random_state=seed,

@@ -41,6 +41,10 @@ Incomplete = Annotated[
     Literal["error", "drop-rows"],
     typer.Option("--missing", metavar="HOW", help="Missing values; or drop-rows."),
 ]
+Unknown = Annotated[
+    Literal["error", "ignore"] | None,
+    typer.Option(metavar="HOW", help="Categories not in the fit: error or ignore."),
+]
 Assignment = Annotated[
     Literal["blind", "aware"] | None,
     typer.Option(help="Aware: labels depend on the group too."),
@@ -95,6 +99,11 @@ def read_assignment(assignment: str | None, blind: bool) -> str:
     if blind and assignment == "aware":
         raise typer.BadParameter("--blind and --assignment aware exclude each other. Choose one.")
     return assignment or "blind"
+
+
+def read_unknown(unknown: str | None, hold_out: float) -> str:
+    """What to do with new categories: a rare one may be in rows that are held out only."""
+    return unknown or ("ignore" if hold_out else "error")
 
 
 def read_rows(given: float | None) -> float | None:
