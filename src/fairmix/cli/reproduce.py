@@ -20,7 +20,7 @@ def reproduce(
     listed: Annotated[bool, typer.Option("--list", help="List the entries and exit.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Run all entries.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few strengths and seeds, and fewer Census rows.")
+        bool, typer.Option("--quick", help="Few strengths and seeds, and fewer rows.")
     ] = False,
     seeds: Annotated[
         int | None,

@@ -110,7 +110,7 @@ class Settings:
 
     @classmethod
     def quick(cls, seeds: int = 1) -> Settings:
-        """Few strengths; FMC-GD with longer and fewer steps; few rows of the Census."""
+        """Few strengths; FMC-GD with fewer, longer steps; fewer rows in most entries."""
         return cls(
             mode="quick",
             seeds=tuple(range(seeds)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from fairmix.reproduction import methods as m
@@ -11,7 +12,7 @@ from fairmix.reproduction.result import Claim, Entry, Result, Table, decimals, s
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.sweeps import SWEPT, sweep
 from fairmix.reproduction.units import Unit
-from fairmix.reproduction.views import TITLES, View, sample_notes
+from fairmix.reproduction.views import TITLES, View, best_balance, sample_notes
 
 METHODS = (m.MM_GD, m.MM_EM, m.FMC_GD, m.FMC_EM, m.FMC_BOUNDED, m.LABELS, m.AWARE)
 STRENGTHS = (5.0, 20.0)
@@ -19,6 +20,7 @@ STRENGTHS = (5.0, 20.0)
 BETTER = {"adult": 5.0, "bank": 20.0, "credit": 5.0}
 FAMILY = (m.FMC_GD, *m.BLIND_FMC)
 NEARLY = 0.002  # of Balance
+CLOSE = 0.01  # of NLL
 # Fewer clusters: the paper does not say how many of its ten are left.
 FEW = 3
 NOTES = (
@@ -79,14 +81,20 @@ def conclude(settings: Settings, records: Records, *, groups: int) -> Result:
     columns = ["data", "method", "paper: Balance", "NLL", "Delta", "ours: Balance", "NLL"]
     if settings.categorical_rows:
         notes += sample_notes(view)
-        notes.append("The paper's numbers are of all rows.")
+        tops = [
+            f"{TITLES[data]} {_tops(settings, data, groups)}" for data in paper.CATEGORICAL[groups]
+        ]
+        notes.append(
+            "The paper's numbers are of all rows. The best possible Balance of these rows, and of "
+            f"all: {'; '.join(tops)}."
+        )
     columns += ["Delta", "mean over clusters", "soft Delta", "clusters", "setting"]
     return Result([Table(f"Categorical columns, {groups} groups", columns, rows)], claims, notes)
 
 
 def _difference(title: str, method: str, ours: Point, theirs: paper.Three) -> list[str]:
     fair = method in (m.FMC_EM, m.FMC_GD)
-    measures = [("NLL", ours["nll"], theirs.quality, 0.01)]
+    measures = [("NLL", ours["nll"], theirs.quality, CLOSE)]
     if fair:
         measures.append(("Balance", ours["balance"], theirs.balance, -0.005))
     why = (
@@ -123,6 +131,11 @@ def _mean_claim(records: Records, theirs: paper.Three, view: View) -> list[Claim
     ]
 
 
+def _tops(settings: Settings, data: str, groups: int) -> str:
+    view = settings.categorical_view(data, groups)
+    return f"{best_balance(view):.3f}, {best_balance(replace(view, rows=None)):.3f}"
+
+
 def _with(
     records: Records, view: View, methods: str | tuple[str, ...], clusters: int
 ) -> list[Point]:
@@ -138,12 +151,15 @@ def _claims(records: Records, theirs: paper.Three, view: View, clusters: int) ->
 
 
 def _claim(points: list[Point], theirs: paper.Three, view: View, words: str) -> Claim:
+    # A sample of rows has another best Balance: what counts is the share of it that is reached.
+    least = theirs.balance / best_balance(replace(view, rows=None)) * best_balance(view) - NEARLY
     text = (
         f"{TITLES[view.data]}: a blind mixture that keeps {words} reaches the paper's FMC-EM "
-        f"(Balance {theirs.balance} within {NEARLY:g}, NLL {theirs.quality})"
+        f"(Balance {theirs.balance}, which is {least + NEARLY:.3f} for the groups of these rows, "
+        f"within {NEARLY:g}; NLL {theirs.quality}, within {CLOSE:g})"
     )
     own = [point for point in points if point.filled]
-    kept = [point for point in own if point["balance"] >= theirs.balance - NEARLY]
+    kept = [point for point in own if point["balance"] >= least]
     best = min(kept, key=lambda point: point["nll"], default=fairest(own))
     if best is None:
         return Claim(text, False, "No fit kept all clusters.")
@@ -151,7 +167,7 @@ def _claim(points: list[Point], theirs: paper.Three, view: View, words: str) -> 
         f"{best.unit.method} has Balance {decimals(best['balance'])}, NLL {decimals(best['nll'])} "
         f"and a mean Delta of {decimals(best['mean_gap'])} (the paper: {decimals(theirs.delta)})."
     )
-    return Claim(text, bool(kept) and best["nll"] <= theirs.quality, figures)
+    return Claim(text, bool(kept) and best["nll"] <= theirs.quality + CLOSE, figures)
 
 
 def _entry(groups: int) -> Entry:
