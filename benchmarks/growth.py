@@ -29,7 +29,7 @@ BOUNDS = {"N": 1.02, "K": 1.1, "d": 1.1}
 # Iterations of which the median is a pass, and seconds after which a method gets no more rows.
 ITERATIONS = 8
 LONGEST_FIT = 60.0
-TINY = {"rows": (500, 1_000), "fit_rows": (200, 400), "widths": (2, 4), "fixed_rows": 500}
+TINY = {"rows": (500, 1_000), "fit_rows": (1_000, 2_000), "widths": (2, 4), "fixed_rows": 500}
 
 # Work that takes data and the number of clusters, and gives seconds.
 Timed = Callable[[np.ndarray, np.ndarray, int], float]
