@@ -15,7 +15,7 @@ from fairmix import load
 from fairmix.datasets import make_grouped_blobs
 
 # Signals to one command after another.
-TRIES = 20 if os.environ.get("FAIRMIX_LONG") else 3
+TRIES = 12 if os.environ.get("FAIRMIX_LONG") else 3
 WORDS = ["fit", "rows.csv", "-s", "sex", "-k", "3", "--max-gap", "0.05", "--no-front"]
 WORDS += ["--labels-format", "csv", "--force", "-o", "out"]
 FILES = ["labels.csv", "metrics.json", "model.fairmix", "report.html"]
@@ -72,10 +72,8 @@ def test_signals_at_random_moments(number, tmp_path, record_property):
         assert all(kept) or not any(kept), (kept, errors)
         if not any(kept):
             assert_complete(out)
-        if child.returncode == -number:
-            # The interpreter was starting: there was no command yet to answer.
-            assert all(kept)
-        else:
+        # Before and after the command, nobody but the interpreter is there to answer.
+        if child.returncode != -number:
             assert child.returncode in (0, CODES[number]), (child.returncode, errors)
             assert child.returncode or not any(kept)
             assert "Traceback" not in errors, errors

@@ -20,7 +20,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from fairmix import load
 from fairmix.persistence import ModelFileError
-from fairmix.persistence.archive import MAX_BYTES, MEMBER_NAME, pack, unpack
+from fairmix.persistence.archive import MAX_BYTES, MAX_MEMBERS, MEMBER_NAME, pack, unpack
 from fairmix.persistence.members import array_bytes, read_array
 
 KEPT = Path(__file__).parent / "models" / "schema-1" / "mixed-blind.fairmix"
@@ -127,7 +127,12 @@ def test_any_bytes_behind_a_right_checksum(content):
 
 
 @given(
-    st.dictionaries(st.from_regex(MEMBER_NAME, fullmatch=True), st.binary(max_size=50), min_size=1)
+    st.dictionaries(
+        st.from_regex(MEMBER_NAME, fullmatch=True),
+        st.binary(max_size=50),
+        min_size=1,
+        max_size=MAX_MEMBERS,
+    )
 )
 def test_any_members_come_back(members):
     assert unpack(pack(members)) == members

@@ -40,7 +40,7 @@ def passes(draw, largest=50.0):
     return block, logits, offsets, draw(st.sampled_from([1.0, 0.3, 0.05]))
 
 
-@examples(12, 400)
+@examples(12, 600)
 @given(passes())
 def test_responsibilities_are_a_distribution_and_masses_their_sums(case):
     block, logits, offsets, temperature = case

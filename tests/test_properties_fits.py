@@ -68,7 +68,7 @@ def told(pattern, messages):
     return any(re.search(pattern, message) for message in messages)
 
 
-@settings(max_examples=200 if LONG else 25)
+@settings(max_examples=60 if LONG else 25)
 @given(tables(), SETTINGS)
 def test_a_fit_meets_its_bound_or_warns(table, chosen):
     frame, groups = table
@@ -96,7 +96,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=80 if LONG else 13)
+@settings(max_examples=40 if LONG else 13)
 @given(tables(), SETTINGS, st.dictionaries(st.text(max_size=8), JSON, max_size=3))
 def test_a_file_keeps_every_bit(table, chosen, metadata):
     frame, groups = table
