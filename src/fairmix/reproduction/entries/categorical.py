@@ -32,6 +32,8 @@ NOTES = (
     "Credit the most frequent row is a tenth of all, and the four most frequent are a third.",
     "FMC-EM, bounded climbs the likelihood as the paper does. Our own methods fit components to "
     "labels, which is a likelihood of rows and labels together: their NLL is higher for it.",
+    "On all rows of Bank with two groups FMC-EM, bounded from one start has Balance 0.635 and NLL "
+    "9.980: fairer than the paper's row, and 0.04 less likely.",
     "The plain rows differ: the paper's categorical start is random, and its likelihoods are "
     "those of worse optima; a better likelihood of a plain mixture goes with a larger Delta.",
 )
