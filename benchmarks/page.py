@@ -146,24 +146,26 @@ def draw(found: Mapping[str, Document], path: Path) -> None:
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
     lines = [ratio["details"] | {"name": ratio["name"]} for ratio in found["growth"]["ratios"]]
     # Neither a date nor random names: the same figures are the same file.
     with plt.rc_context({"svg.hashsalt": "fairmix", "font.size": 9}):
         figure, axes = plt.subplots(2, 2, figsize=(8, 6.4), layout="constrained")
         for ax, (what, letter, label) in zip(axes.flat, PANELS, strict=True):
-            for entry in lines:
-                if (entry["what"], entry["letter"]) == (what, letter):
-                    method = entry["name"].split(", ", 1)[1]
-                    ax.loglog(
-                        entry["sizes"],
-                        entry["seconds"],
-                        marker="o",
-                        markersize=3.5,
-                        label=method,
-                        color=COLORS[method],
-                    )
+            shown = [e for e in lines if (e["what"], e["letter"]) == (what, letter)]
+            sizes = max((entry["sizes"] for entry in shown), key=len)
+            for entry in shown:
+                method = entry["name"].split(", ", 1)[1]
+                style = {"marker": "o", "markersize": 3.5, "color": COLORS[method]}
+                ax.loglog(entry["sizes"], entry["seconds"], label=method, **style)
             ax.set(xlabel=label, ylabel=f"seconds per {what}")
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.yaxis.set_major_formatter("{x:g}")
+            ax.yaxis.set_minor_formatter(NullFormatter())
+            if letter != "N":
+                ax.set_xticks(sizes, sizes)
+                ax.xaxis.set_minor_locator(NullLocator())
             ax.spines[["top", "right"]].set_visible(False)
             ax.grid(alpha=0.25, linewidth=0.5)
         # The panel of whole fits has every method.
