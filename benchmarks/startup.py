@@ -16,7 +16,6 @@ WORK = {
     "import fairmix": ["-c", "import fairmix"],
     "from fairmix import FairMixture": ["-c", "from fairmix import FairMixture"],
     "fairmix --help": ["-m", "fairmix", "--help"],
-    "fairmix fit --help": ["-m", "fairmix", "fit", "--help"],
 }
 TINY: dict[str, int] = {}
 

@@ -1,6 +1,7 @@
 """Paths: bounds are met, looser bounds cost less, tables and pictures show what was fitted."""
 
 import json
+import math
 import re
 import sys
 import warnings
@@ -161,7 +162,7 @@ def test_data_frames_weights_and_a_named_column():
     pandas = pytest.importorskip("pandas")
     X, groups, _ = make_grouped_blobs(300, 2, 2, separation=2.0, random_state=0)
     frame = pandas.DataFrame(100 * X, columns=["a", "b"])
-    frame = frame.assign(kind=np.where(X[:, 0] > 0, "p", "q"), sex=groups)
+    frame = frame.assign(sex=groups)
     weight = np.random.default_rng(0).integers(1, 3, size=300)
     model = FairMixture(2, assignment="aware", standardize=True, random_state=0)
     how = {"sensitive_features": "sex", "max_gaps": [0.1], "sample_weight": weight}
@@ -171,6 +172,19 @@ def test_data_frames_weights_and_a_named_column():
     scaled = (columns - columns.mean(axis=0)) / columns.std(axis=0)
     assert found.rows[0].cost == pytest.approx(clustering_cost(scaled, np.repeat(labels, weight)))
     assert found.rows[0].gap == pytest.approx(gap(labels, groups, sample_weight=weight))
+
+
+def test_categories_beside_numbers_leave_the_cost_out():
+    """The front of a mixed model is one of gap and likelihood."""
+    pandas = pytest.importorskip("pandas")
+    X, groups, _ = make_grouped_blobs(300, 2, 2, separation=2.0, random_state=0)
+    frame = pandas.DataFrame(X, columns=["a", "b"]).assign(kind=np.where(X[:, 0] > 0, "p", "q"))
+    found = pareto_front(
+        FairMixture(2, random_state=0), frame, sensitive_features=groups, max_gaps=[0.05, 0.5]
+    )
+    assert all(math.isnan(row.cost) for row in found.rows)
+    nll = [row.nll for row in found.rows]
+    assert [row.dominated for row in found.rows] == [False, nll[1] >= nll[0]]
 
 
 def test_without_numeric_columns_the_likelihood_stands_in():

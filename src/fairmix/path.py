@@ -238,9 +238,10 @@ def _front_row(
     bound: float, kept: _Fit, X: Any, sample_weight: ArrayLike | None, seconds: float
 ) -> FrontRow:
     model = kept.model
-    numeric = model._rows(X).numeric
-    cost = nan
-    if numeric is not None and not np.isnan(numeric).any():
+    rows, cost = model._rows(X), nan
+    numeric = rows.numeric
+    # Beside categories, distances between numbers say too little of the clusters.
+    if numeric is not None and rows.codes is None and not np.isnan(numeric).any():
         cost = clustering_cost(numeric, model.labels_, sample_weight=sample_weight)
     nll = -model.score(X, sample_weight=sample_weight)
     return FrontRow(max_gap=bound, cost=cost, nll=nll, seconds=seconds, **kept.figures)

@@ -40,7 +40,7 @@ class FrontRow:
         As in `FairMixture`: ``gap`` is the one that ``gap_of`` names.
     cost : float
         Squared distances of the numeric columns (standardised if the model does so) to the means
-        of the hard clusters; NaN without numeric columns.
+        of the hard clusters; NaN where there are other columns, or numbers are missing.
     nll : float
         Minus the mean log-likelihood of the untilted mixture.
     non_empty : int
@@ -48,7 +48,8 @@ class FrontRow:
     met : bool
         Whether the bound holds, within what hard labels can resolve.
     dominated : bool
-        Whether another point is at least as good in gap and cost, and better in one.
+        Whether another point is at least as good in gap and cost (NLL without one), and better in
+        one of them.
     seconds : float
         Of all fits for this bound.
     warnings : tuple of str

@@ -78,6 +78,9 @@ class MeanPair:
 
     def cut(self, rates: FloatArray, level: float) -> FloatArray:
         """Newton's method on the amounts: the value is convex and piecewise linear in each."""
+        if len(rates) == 3:
+            # The sum over the three pairs is twice the range.
+            return WorstPair().cut(rates, 1.5 * level)
         order = np.argsort(rates, axis=0, kind="stable")
         start = np.take_along_axis(rates, order, axis=0)
         w = self._coefficients(len(rates))[:, None]
