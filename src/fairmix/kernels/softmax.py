@@ -153,6 +153,11 @@ def _lowered(block: Block, tilt: Tilt) -> tuple[FloatArray, FloatArray]:
     out = _product(block, tilt.weights(block, apart=True))
     taken = out[tilt.base] + out.dtype.type(LOWERED)
     out[tilt.base] = -LOWERED
+    if tilt.temperature < 1.0:
+        # Cold logits are so far apart that most sums of exp would be too large.
+        top = out.max(axis=0)
+        out -= top
+        taken += top
     return out, taken
 
 
@@ -184,7 +189,7 @@ def forward(
     if likelihood and not tilt.plain:
         log_likelihood = _weighted_sum(log_densities(block, tilt), block.weight)
     lowered, taken = _lowered(block, tilt)
-    hard_mass = _by_group(block, _winners(lowered)) if hard else NOTHING
+    hard_mass = _by_group(block, _winners(lowered, tilt)) if hard else NOTHING
     psi, logsumexp = _softmax(block, tilt, lowered, taken, rough=rough)
     normaliser = tilt.temperature * logsumexp
     linear, mass, model_mass = _masses(block, psi) if masses else (None, None, None)
@@ -237,13 +242,14 @@ def _exponential(logits: FloatArray, *, cold: bool, rough: bool) -> FloatArray:
     return np.asarray(np.exp(logits, out=logits))
 
 
-def _winners(shifted: FloatArray) -> FloatArray:
+def _winners(lowered: FloatArray, tilt: Tilt) -> FloatArray:
     """One at the first largest logit of each row, else zero, (K, n)."""
+    top = 0.0 if tilt.temperature < 1.0 else lowered.max(axis=0)
     # Many times as fast as argmax along the first axis.
-    mark: FloatArray = (shifted == shifted.max(axis=0)).astype(shifted.dtype)
+    mark: FloatArray = (lowered == top).astype(lowered.dtype)
     if mark.sum() != mark.shape[1]:
-        mark = np.zeros_like(shifted)
-        mark[shifted.argmax(axis=0), np.arange(mark.shape[1])] = 1
+        mark = np.zeros_like(lowered)
+        mark[lowered.argmax(axis=0), np.arange(mark.shape[1])] = 1
     return mark
 
 
