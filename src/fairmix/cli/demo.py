@@ -77,7 +77,7 @@ def _print_demo(rows: list[DemoRow], best_balance: float) -> None:
     for row in rows:
         cells = f"{row.cost:,.0f}", f"{row.gap:.4f}", f"{row.balance:.3f}", f"{row.seconds:.1f}"
         table.add_row(row.method, *cells)
-    console = Console()
+    console = Console(highlight=False)
     console.print(table)
     console.print(
         "\ncost     squared distance to the cluster means (lower is tighter)\n"
