@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 from joblib import effective_n_jobs
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from fairmix.columns import categorical_positions
 from fairmix.estimator._frame_sources import FileSource, Source, frames_of, in_blocks
 from fairmix.estimator._frames import FrameData, Reader, Roles, learn_frames, write_labels
 from fairmix.estimator._input import Input, warn_of_small_groups
+from fairmix.estimator._threads import one_blas_thread
 from fairmix.tables import BLOCK_ROWS, FileBlocks, PathLike, find_files
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class FileInput(Input):
         roles = Roles(self._feature_names(names, sensitive, reset=False), sensitive)
         frames = self._open(source, roles, self._model.columns.categorical, BLOCK_ROWS)
         reader = Reader(roles, self._columns, tuple(self.groups_.tolist()), BLOCK_ROWS)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             return write_labels(self._model, frames.map(reader, keep=False), output)
 
     def _feature_names(

@@ -13,7 +13,6 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from fairmix.columns import Columns
 from fairmix.criteria import CRITERIA, smallest_ratio
@@ -21,6 +20,7 @@ from fairmix.estimator._callbacks import Callbacks
 from fairmix.estimator._data import Data, MemoryData
 from fairmix.estimator._frame_sources import in_blocks
 from fairmix.estimator._prediction import Prediction
+from fairmix.estimator._threads import one_blas_thread
 from fairmix.fitting import Settings, allowed_gap, make_family, make_propensity, solve
 from fairmix.groups import Groups
 from fairmix.mixture import Mixture
@@ -105,7 +105,7 @@ class Learning(Callbacks, Prediction):
         return Settings(**{field.name: getattr(self, field.name) for field in fields(Settings)})
 
     def _learn(self, data: Data) -> None:
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             columns, store = data.columns, data.store(data.columns)
             _check_squares(store)
             if store.n_rows < self.n_components:

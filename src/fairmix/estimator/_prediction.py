@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from fairmix.certificate import Certificate, certify
 from fairmix.columns import as_frame, categorical_positions, column_title
 from fairmix.estimator._file_input import FileInput
 from fairmix.estimator._frame_sources import in_blocks, is_dask, lazy_labels
+from fairmix.estimator._threads import one_blas_thread
 from fairmix.fairness_table import FairnessTable, fairness_table
 from fairmix.model import Model
 from fairmix.tables import PathLike, is_path
@@ -77,7 +77,7 @@ class Prediction(FileInput):
 
     def _labels(self, X: Any, sensitive_features: Any) -> IntArray:
         rows, groups = self._near_rows(X), self._known_groups(X, sensitive_features)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             return self._model.labels(rows, groups, n_jobs=effective_n_jobs(self.n_jobs))
 
     def _read(self, X: Any, *, reset: bool) -> nw.DataFrame[Any] | NDArray[Any]:
@@ -125,7 +125,7 @@ class Prediction(FileInput):
             At the temperature of the fit; the largest entry of a row is its label.
         """
         rows, groups = self._near_rows(X), self._known_groups(X, sensitive_features)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             return self._model.probabilities(rows, groups, n_jobs=effective_n_jobs(self.n_jobs))
 
     def assign(
@@ -186,7 +186,7 @@ class Prediction(FileInput):
         ndarray of shape (n_rows,)
         """
         rows = self._near_rows(X)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             return self._model.log_densities(rows, n_jobs=effective_n_jobs(self.n_jobs))
 
     def score(

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
-from threadpoolctl import threadpool_limits
 
 from fairmix.columns import Columns
 from fairmix.estimator._data import Data, MemoryData
 from fairmix.estimator._learning import HISTORY_DTYPE, Learning
+from fairmix.estimator._threads import one_blas_thread
 from fairmix.fitting import (
     FAIRNESS_ROWS,
     SHARPNESS,
@@ -222,7 +222,7 @@ class Streaming(Learning):
             {name: repr(getattr(self, name)) for name in FIXED},
         )
         self._stream.reservoir.add(store)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             self._settle(self._sample(), model.theta, None)
 
     def _batch(
@@ -252,7 +252,7 @@ class Streaming(Learning):
     def _go_on(self, batch: MemoryStore) -> None:
         stream = self._stream
         stream.reservoir.add(batch)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             sample = self._sample()
             if self._outgrown(sample):
                 solution = self._fit_sample()
@@ -370,7 +370,7 @@ class Streaming(Learning):
     def _record(self, seconds: float) -> None:
         """Attributes about the stream, after a call of some seconds."""
         stream = self._stream
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             row = self._look(self._sample())
         before = stream.history[-1] if stream.history else None
         stream.history.append(row._replace(seconds=seconds + (before.seconds if before else 0.0)))
