@@ -29,7 +29,6 @@ EXPECTED = {
         "import fairmix",
         "from fairmix import FairMixture",
         "fairmix --help",
-        "fairmix fit --help",
     },
 }
 

@@ -11,7 +11,7 @@ from cases import each
 from fairmix import FairMixture
 from fairmix.datasets import make_grouped_blobs
 from fairmix.families import Categorical, Gaussian, Product
-from fairmix.kernels import backward, forward, log_densities
+from fairmix.kernels import Tilt, backward, forward, log_densities
 from fairmix.mixture import Mixture
 from fairmix.totals import Block, Rows
 
@@ -82,9 +82,9 @@ def ours(given):
     block = Block(
         family.encode(rows), np.zeros(N, np.intp), 1, given["X"].dtype, weight=given["row_weight"]
     )
-    found = forward(block, logits)
+    found = forward(block, Tilt(logits))
     sums = backward(block, found.psi, family.n_features, linear=found.linear)
-    return log_densities(block, logits), found.psi, mixture.unpack(mixture.maximize(sums))
+    return log_densities(block, Tilt(logits)), found.psi, mixture.unpack(mixture.maximize(sums))
 
 
 def exact(values):
