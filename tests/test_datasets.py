@@ -300,7 +300,13 @@ def test_conversion_of_the_raw_layout():
     )
     table = runpy.run_path(str(SCRIPT))["parse"](raw)
     assert table.to_pylist() == load_adult().table.slice(0, 1).to_pylist()
-    assert table.schema == load_adult().table.schema
+    assert value_types(table) == value_types(load_adult().table)
+
+
+def value_types(table):
+    """Types of columns; the integers of categories differ between versions of Arrow."""
+    types = [(field.name, field.type) for field in table.schema]
+    return [(name, getattr(kind, "value_type", kind)) for name, kind in types]
 
 
 def test_preprocessing_equals_scikit_learn():

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -36,7 +37,9 @@ def loaded_after(code):
 def test_the_package_and_the_help_load_nothing_heavy(code):
     loaded = loaded_after(code)
     assert "fairmix" in loaded
-    assert not loaded & {*HEAVY}
+    # Older versions of typer load rich whenever a command has options.
+    typer = tuple(map(int, version("typer").split(".")[:2]))
+    assert not loaded & {*HEAVY} - ({"rich"} if typer < (0, 20) else set())
 
 
 def test_the_package_does_not_load_the_command_line():

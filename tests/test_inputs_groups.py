@@ -86,7 +86,7 @@ WEIGHTS: dict[str, Row] = {
     "1e300": Bad(lambda: np.full(N, 1e300), "adds up to inf|adds up to 6e"),
     "1e-300": Bad(lambda: np.full(N, 1e-300), "adds up to 6e-299"),
     "a name": Bad(lambda: "w", "could not convert string to float: 'w'"),
-    "all of 0": Bad(lambda: np.zeros(N), "at least one non-zero number"),
+    "all of 0": Bad(lambda: np.zeros(N), "at least one non-zero number|adds up to 0"),
     "fewer rows than clusters": Bad(
         lambda: np.isin(np.arange(N), [np.argmin(G), np.argmax(G)]).astype(float),
         "n_components=3 clusters need at least as many rows, X has n_samples=2",
