@@ -354,7 +354,7 @@ def test_wrong_input_names_the_argument_and_the_remedy(parameters, X, groups, me
 def test_wrong_sample_weight():
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         FairMixture().fit(GOOD, sample_weight=-np.ones(20))
-    with pytest.raises(ValueError, match="at least one non-zero|adds up to 0"):
+    with pytest.raises(ValueError, match=r"at least one non-zero|adds up to 0"):
         FairMixture().fit(GOOD, sample_weight=np.zeros(20))
     with pytest.raises(ValueError, match="sample_weight"):
         FairMixture().fit(GOOD, sample_weight=np.ones(3))
