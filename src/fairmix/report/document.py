@@ -205,6 +205,7 @@ def _front(
     sizes = {int(m.group_sizes_.sum()) for m in front.models} - {profile.n_rows}
     return {
         "rows": rows,
+        "costs": any(row.cost == row.cost for row in front.rows),
         "panels": panels,
         "chosen": chosen,
         "sample": ", ".join(count(size) for size in sizes),
