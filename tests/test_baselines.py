@@ -304,7 +304,7 @@ def test_variational_predict_is_the_map_of_the_fit(blobs):
     max_gap=st.sampled_from([0.0, 0.1, 1.0]),
     seed=st.integers(0, 100),
 )
-def test_marginals_are_exact(sizes, batch_size, max_gap, seed):
+def test_marginals_hold(sizes, batch_size, max_gap, seed):
     rng = np.random.default_rng(seed)
     codes = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     mass = row_masses(codes, len(sizes), None)
@@ -313,7 +313,7 @@ def test_marginals_are_exact(sizes, batch_size, max_gap, seed):
     rows = np.concatenate([alignment.atoms.ravel(), alignment.free_rows])
     given_mass = np.repeat(alignment.mass, len(sizes))
     sums = np.bincount(rows, np.concatenate([given_mass, alignment.free_mass]), len(codes))
-    assert np.array_equal(sums, mass)
+    np.testing.assert_allclose(sums, mass, rtol=1e-14)
     assert (codes[alignment.atoms] == np.arange(len(sizes))).all()
     free = np.bincount(codes[alignment.free_rows], alignment.free_mass, len(sizes))
     assert (free <= max_gap * alignment.total).all()

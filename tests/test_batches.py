@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cases import FAMILIES, K, M, assert_close, assert_same_bits, each, problem
-from fairmix import FairMixture, metrics
+from fairmix import FairMixture, fitting, metrics
 from fairmix.criteria import CRITERIA
 from fairmix.datasets import make_grouped_blobs
 from fairmix.objective import Objective, Scaled
@@ -110,6 +110,46 @@ def test_the_bound_holds_on_all_rows(blobs, settings, assignment):
     whole.fit(X, sensitive_features=groups)
     cost, least = (metrics.clustering_cost(X, m.labels_) for m in (model, whole))
     assert cost <= 1.04 * least
+
+
+@pytest.mark.parametrize("settings", [{}, {"batch_size": 1000}], ids=["full", "batch"])
+def test_components_learn_from_all_rows_where_a_sample_is_fair(blobs, settings):
+    X, groups = blobs
+    model = FairMixture(4, max_gap=0.02, assignment="aware", random_state=0)
+    whole = model.fit(X, sensitive_features=groups).score(X)
+    model.set_params(fairness_sample_size=60, **settings).fit(X, sensitive_features=groups)
+    learned = model.score(X)
+    model.set_params(fairness_sample_size=None, batch_size=None, subsample=60)
+    sampled = model.fit(X, sensitive_features=groups).score(X)
+    assert learned > whole - 0.02
+    assert learned > sampled + 0.02
+
+
+@pytest.mark.parametrize("assignment", ["blind", "aware"])
+def test_many_rows_are_approached_on_samples(blobs, assignment, monkeypatch):
+    X, groups = blobs
+    settings = {"max_gap": 0.02, "assignment": assignment, "random_state": 0}
+    whole = FairMixture(4, **settings).fit(X, sensitive_features=groups)
+    monkeypatch.setattr(fitting, "NEAR_ROWS", 2000)
+    monkeypatch.setattr(fitting, "SCREEN_ROWS", 1000)
+    model = FairMixture(4, **settings).fit(X, sensitive_features=groups)
+    assert metrics.gap(model.labels_, groups) <= 0.02
+    assert model.n_passes_ < whole.n_passes_
+    cost, least = (metrics.clustering_cost(X, m.labels_) for m in (model, whole))
+    assert cost <= 1.02 * least
+
+
+@pytest.mark.parametrize("kind", ["spherical", "full"])
+def test_plain_mixtures_of_many_rows_are_approached_on_samples(blobs, kind, monkeypatch):
+    X, _ = blobs
+    settings = {"fairness_strength": 0, "covariance_type": kind, "random_state": 0}
+    whole = FairMixture(4, **settings).fit(X)
+    monkeypatch.setattr(fitting, "NEAR_ROWS", 2000)
+    monkeypatch.setattr(fitting, "SCREEN_ROWS", 1000)
+    model = FairMixture(4, **settings).fit(X)
+    assert model.score(X) >= whole.score(X) - 1e-3
+    # The last iterations alone are over all rows.
+    assert model.history_["log_likelihood"][0] > whole.history_["log_likelihood"][0]
 
 
 @pytest.mark.parametrize("solver", ["em", "gd"])

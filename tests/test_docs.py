@@ -85,6 +85,7 @@ def alone(tmp_path, monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot", reason="the extra plot is not installed")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    plt.close("all")  # those of other tests
     yield plt
     plt.close("all")
 

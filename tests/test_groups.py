@@ -110,6 +110,14 @@ def test_codes_do_not_depend_on_the_order_of_the_rows():
     assert whole.sizes.sum() == 200
 
 
+@pytest.mark.parametrize("n_kinds", [1, 2, 5, 6, 7, 300])
+def test_text_arrays_of_few_and_of_many_kinds(n_kinds):
+    words = [f"\u00e9{i * 7 % n_kinds}" for i in range(2 * n_kinds)]
+    found, expected = encode_groups(np.array(words)), encode_groups(pa.array(words))
+    assert found.names == expected.names
+    assert found.codes.tolist() == expected.codes.tolist()
+
+
 def test_many_sparse_columns_do_not_overflow():
     values = np.arange(300)[:, None] * np.ones(12, dtype=int)
     groups = encode_groups(values)  # 300**12 possible cells

@@ -16,7 +16,7 @@ from cases import (
     numbers,
 )
 from fairmix.kernels import Tilt, backward, forward, hard_labels
-from fairmix.totals import Block, Features, Logits, add_up
+from fairmix.totals import Block, Features, Logits, add_up, by_column
 
 N_ROWS, N_DENSE, LEVELS = 9, 2, (2, 3)
 KINDS = ["dense", "codes", "mixed"]
@@ -288,3 +288,19 @@ def test_log_likelihood_can_be_left_out():
     assert math.isnan(lean.log_likelihood)
     assert lean.normaliser == full.normaliser
     np.testing.assert_array_equal(lean.psi, full.psi)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 200])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F", "steps"])
+def test_columns_by_many_rows_in_one_go(n_rows, dtype, order):
+    rng = np.random.default_rng(0)
+    table, row = rng.normal(size=(n_rows, 5)).astype(dtype), rng.normal(size=5).astype(dtype)
+    table = (
+        np.repeat(table, 2, axis=1)[:, ::2] if order == "steps" else np.array(table, order=order)
+    )
+    found = by_column(np.subtract, table, row)
+    assert found.dtype == dtype
+    assert np.array_equal(found, table - row)
+    assert by_column(np.multiply, found, row, found) is found
+    assert np.array_equal(found, (table - row) * row)

@@ -59,11 +59,11 @@ def test_parts_and_samples_count_by_their_share(table, logits):
     assert batches.passes == batches.parts[0].passes == pytest.approx(2.0)
 
 
-def test_a_plain_mixture_takes_one_pass_per_iteration_and_two_for_labels():
+def test_a_plain_mixture_takes_one_pass_per_iteration_and_one_for_labels():
     model = fitted(fairness_strength=0)
     passes = model.history_["passes"]
     assert passes.tolist() == list(range(1, model.n_iter_ + 1))
-    assert model.n_passes_ == model.n_iter_ + 2
+    assert model.n_passes_ == model.n_iter_ + 1
 
 
 @pytest.mark.parametrize(

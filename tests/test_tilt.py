@@ -6,6 +6,7 @@ from scipy.special import expit
 
 from cases import memory_table
 from fairmix.criteria import CRITERIA
+from fairmix.criteria.aggregates import LargestOverClusters
 from fairmix.families import Gaussian
 from fairmix.mixture import Mixture
 from fairmix.propensity import fit_propensity
@@ -122,6 +123,39 @@ def test_quadratic_step_meets_its_conditions(criterion, bound, n_groups):
     # Predicted rates are allowed, and the multipliers are normal to the allowed set there.
     assert measure.value(predicted) <= bound + 1e-5
     assert np.vdot(found, predicted) == pytest.approx(bound * measure.support(found), abs=1e-5)
+
+
+class NotAbsolute(LargestOverClusters):
+    """A criterion that does not tell of its absolute values."""
+
+    def absolute(self, n_groups):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("criterion", "n_groups"),
+    [("gap", 2), ("gap", 3), ("worst_pair_gap", 2), ("worst_pair_gap", 3), ("worst_pair_gap", 5)],
+)
+@pytest.mark.parametrize("bound", [0.005, 0.05, 0.3])
+@pytest.mark.parametrize("seed", range(6))
+def test_search_by_signs_equals_the_augmented_lagrangian(criterion, n_groups, bound, seed):
+    measure, rng = CRITERIA[criterion], np.random.default_rng(seed)
+    root = rng.normal(size=(n_groups * K, n_groups * K))
+    center = np.kron(np.eye(n_groups) - 1 / n_groups, np.eye(K))
+    curvature = center @ root @ root.T @ center / (n_groups * K)
+    rates = rng.dirichlet(np.ones(K), size=n_groups)
+    start = (seed % 2) * (center @ rng.normal(size=n_groups * K) / 10).reshape(n_groups, K)
+
+    def value(multipliers):
+        d = (multipliers - start).ravel()
+        quadratic = 0.5 * d @ curvature @ d - rates.ravel() @ d
+        return quadratic + bound * measure.support(multipliers)
+
+    found = newton_multipliers(start, rates, curvature, measure, bound)
+    other = newton_multipliers(start, rates, curvature, NotAbsolute(measure.measure), bound)
+    np.testing.assert_allclose(found.sum(axis=0), 0, atol=1e-12)
+    assert value(found) == pytest.approx(value(other), abs=1e-7)
+    assert value(found) <= value(other) + 1e-9
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)

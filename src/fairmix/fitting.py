@@ -30,7 +30,7 @@ from fairmix.solvers import (
     Strength,
     resolution,
 )
-from fairmix.tables import Batches, Store, Table
+from fairmix.tables import Batches, Moments, Store, Table
 from fairmix.totals import FloatArray, IntArray
 
 # Parameters and, where they are known, multipliers.
@@ -48,12 +48,16 @@ SCREEN_ROWS = 16_384
 SCREEN_STARTS = 3
 SCREEN_ROUNDS = {"aware": (8,), "blind": (10, 15)}
 DUAL_ITERATIONS = 200
+# The same for a plain mixture of many rows: starts, each fitted to the sample.
+PLAIN_STARTS = 10
 # Rows on which most of a climb and of the cooling down is done, where there are twice as many.
 NEAR_ROWS = 50_000
 # Rows that starts and the propensity see, and those of a fairness sample of no given size: at most.
 START_ROWS = 100_000
 PROPENSITY_ROWS = 50_000
 FAIRNESS_ROWS = 50_000
+# How far from the mean, in standard deviations, the centre of a column may be.
+CENTRED = 1e-3
 # How far above the bound the gap of responsibilities may end, by rounding.
 SOFT_TOLERANCE = 1e-5
 # The same for labels, whose rates are shares of rows: only the last digits are in doubt.
@@ -111,11 +115,21 @@ def make_family(settings: Settings, columns: Columns, store: Store) -> Family:
         return categorical
     gaussian = Gaussian(
         settings.n_components,
-        store.summary.moments.mean,
+        _center(store.summary.moments),
         settings.covariance_type,
         settings.reg_covar,
     )
     return Product(gaussian, categorical) if levels else gaussian
+
+
+def _center(moments: Moments) -> FloatArray:
+    """The mean, in single precision where that moves it by next to nothing.
+
+    Subtracting it from rows in single precision then needs no double precision.
+    """
+    short: FloatArray = moments.mean.astype(np.float32).astype(np.float64)
+    near = np.abs(short - moments.mean) <= CENTRED * np.sqrt(moments.variance)
+    return np.where(near, short, moments.mean)
 
 
 def make_propensity(settings: Settings, store: Store, seed: int) -> Propensity | None:
@@ -222,7 +236,11 @@ def _solve_starts(
     """Every start to its end."""
     solutions = []
     for _ in range(1 if warm is not None else settings.n_init):
-        theta = _start(settings, objective, rng) if warm is None else warm
+        theta = warm
+        if theta is None and objective.penalty is None and isinstance(solver, EM):
+            theta = _plain_start(settings, solver, objective, rng)
+        elif theta is None:
+            theta = _start(settings, objective, rng)
         # Rounds under a bound are as many as it takes.
         most = None if isinstance(solver, Constrained) else solver.max_iter
         with watch(most) as seen, _shown(settings, solver.max_iter, seen) as callback:
@@ -230,6 +248,19 @@ def _solve_starts(
     return max(
         solutions, key=lambda s: (s.status is not Status.BOUND_MISSED, s.filled, s.objective)
     )
+
+
+def _plain_start(
+    settings: Settings, solver: EM, objective: Objective, rng: np.random.Generator
+) -> FloatArray:
+    """A start of a plain mixture; of many rows, samples find it and do most of the climb."""
+    if objective.table.n_rows <= 2 * NEAR_ROWS or isinstance(objective.table, Batches):
+        return _start(settings, objective, rng)
+    near = _near(objective, rng)
+    small = Objective(objective.mixture, near.sample(SCREEN_ROWS, rng))
+    tried = [solver.solve(small, _start(settings, small, rng, runs=1)) for _ in range(PLAIN_STARTS)]
+    best = max(tried, key=lambda solution: solution.objective)
+    return solver.solve(Objective(objective.mixture, near), best.theta).theta
 
 
 def _start(
@@ -258,14 +289,20 @@ def _solve_dual(
     """
     bounded = settings.fairness_strength == "auto"
     solver = make_dual(settings, learn.n_batches)
-    starts: list[Beginning] = [(warm, None)] if warm is not None else []
-    starts = starts or _screen(settings, solver, learn, rng)
+    starts: list[Beginning] = [] if warm is None else [(warm, None)]
+    levels = []
+    if warm is None:
+        levels = [_rates_table(learn).sample(SCREEN_ROWS, rng)]
+        starts = _screen(settings, solver, Objective(learn.mixture, levels[0]), rng)
     near = _near(learn, rng)
     if learn.table.n_rows > 2 * NEAR_ROWS:
         # Most of a climb needs few rows.
-        small = Objective(learn.mixture, near)
-        approached = [solver.climb(small, theta, multipliers=start) for theta, start in starts]
-        starts = [(solution.theta, solution.multipliers) for solution in approached]
+        short = make_dual(settings, n_batches=1)
+        for level in [*levels, near]:
+            rows = Objective(learn.mixture, level)
+            approached = [short.climb(rows, theta, multipliers=start) for theta, start in starts]
+            starts = [(solution.theta, solution.multipliers) for solution in approached]
+        learn = replace(learn, fair_table=near)
     climbed = []
     for theta, multipliers in starts:
         most = solver.max_iter
@@ -282,9 +319,14 @@ def _solve_dual(
 
 def _near(objective: Objective, rng: np.random.Generator) -> Table:
     """The rows whose rates count, or where there are many more than it takes, a sample."""
+    table = _rates_table(objective)
+    return table.sample(NEAR_ROWS, rng) if table.n_rows > 2 * NEAR_ROWS else table
+
+
+def _rates_table(objective: Objective) -> Table:
     table = objective.fair
     assert isinstance(table, Table)
-    return table.sample(NEAR_ROWS, rng) if table.n_rows > 2 * NEAR_ROWS else table
+    return table
 
 
 def make_dual(settings: Settings, n_batches: int) -> Dual:
@@ -304,12 +346,9 @@ def make_dual(settings: Settings, n_batches: int) -> Dual:
 
 
 def _screen(
-    settings: Settings, solver: Dual, objective: Objective, rng: np.random.Generator
+    settings: Settings, solver: Dual, small: Objective, rng: np.random.Generator
 ) -> list[Beginning]:
     """Starts and their multipliers, the most promising first."""
-    table = objective.fair
-    assert isinstance(table, Table)
-    small = Objective(objective.mixture, table.sample(SCREEN_ROWS, rng))
     starts: list[Beginning] = [
         (_start(settings, small, rng, runs=1), None)
         for _ in range(SCREEN_STARTS * (settings.n_init + 1))

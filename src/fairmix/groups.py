@@ -23,6 +23,8 @@ Codes = NDArray[np.signedinteger[Any]]
 
 SEPARATOR = " & "
 PART_ROWS = 2**20
+# Up to so many kinds of texts, a comparison with each is faster than Arrow.
+FEW_TEXTS = 6
 UNKNOWN_TITLE = "group"
 MISSING = -1
 SHOWN = 10  # names that an error message lists before it says how many more there are
@@ -253,8 +255,23 @@ def encode_labels(values: Any, argument: str) -> tuple[Codes, tuple[str, ...]]:
 def _as_arrow(values: Any) -> Any:
     if isinstance(values, nw.Series):
         values = values.to_arrow()
+    if isinstance(values, np.ndarray) and values.dtype.kind == "U":
+        values = _few_texts(values)
     if not isinstance(values, pa.Array | pa.ChunkedArray):
         values = pa.array(values, from_pandas=True)
+    return values
+
+
+def _few_texts(values: NDArray[np.str_]) -> Any:
+    """Texts of few kinds, found one after the other; Arrow takes each text apart."""
+    codes = np.full(len(values), MISSING, dtype=np.int8)
+    found: list[str] = []
+    for _ in range(min(FEW_TEXTS, len(values))):
+        text = values[int(codes.argmin())]
+        codes[values == text] = len(found)
+        found.append(str(text))
+        if codes.min() > MISSING:
+            return pa.DictionaryArray.from_arrays(codes, found)
     return values
 
 

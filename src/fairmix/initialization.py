@@ -52,7 +52,7 @@ def start(
         k-means runs of which the best counts.
     """
     if how == "paper":
-        return _paper_start(mixture, rows, weight, rng)
+        return _paper_start(mixture, rows, weight, rng, runs)
     points = _points(mixture.family, rows)
     runs = runs if how == "kmeans" else 1
     labels = _kmeans(points, mixture.n_components, rng, weight, runs, how == "random").labels_
@@ -90,15 +90,17 @@ def _kmeans(
 
 
 def _paper_start(
-    mixture: Mixture, rows: Rows, weight: FloatArray | None, rng: np.random.Generator
+    mixture: Mixture,
+    rows: Rows,
+    weight: FloatArray | None,
+    rng: np.random.Generator,
+    runs: int,
 ) -> FloatArray:
     n_components, family = mixture.n_components, mixture.family
     parameters = {"weights": np.full(n_components, 1 / n_components)}
     gaussian = family.gaussian if isinstance(family, Product) else family
     if isinstance(gaussian, Gaussian):
-        centers = _kmeans(
-            gaussian.points(rows), n_components, rng, weight, KMEANS_RUNS
-        ).cluster_centers_
+        centers = _kmeans(gaussian.points(rows), n_components, rng, weight, runs).cluster_centers_
         parameters["means"] = centers.astype(np.float64)
         parameters["covariances"] = gaussian.unit_covariances()
     categorical = family.categorical if isinstance(family, Product) else family

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,33 @@ from fairmix.kernels import Tilt, forward, hard_labels, log_densities
 from fairmix.mixture import Mixture
 from fairmix.propensity import Propensity
 from fairmix.tables import MemoryStore, Store, Table
-from fairmix.totals import Block, FloatArray, IntArray, Rows
+from fairmix.totals import Block, FloatArray, IntArray, Logits, Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """What a map makes of a block: its labels, if asked for, and their and the soft masses."""
+
+    logits: Logits
+    offsets: FloatArray | None
+    temperature: float
+    labels: bool
+
+    @cached_property
+    def _tilts(self) -> tuple[Tilt, Tilt]:
+        """For labels, as `Model.labels` makes them, and for responsibilities."""
+        return Tilt(self.logits, self.offsets), Tilt(self.logits, self.offsets, self.temperature)
+
+    def __call__(self, block: Block) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Labels (n,) or none, and the masses (M, K)."""
+        crisp, soft = self._tilts
+        labels = hard_labels(block, crisp)
+        size = (block.n_groups, len(self.logits.b))
+        cells = block.groups * np.intp(size[1]) + labels
+        hard = np.bincount(cells, block.weight, size[0] * size[1]).reshape(size)
+        mass = forward(block, soft, likelihood=False).mass
+        assert mass is not None
+        return labels if self.labels else labels[:0], hard.astype(np.float64), mass
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,18 +98,29 @@ class Model:
     ) -> NDArray[Any]:
         return np.concatenate(list(self._table(rows, groups, n_jobs).each(work)))
 
-    def labels_of(self, table: Table) -> IntArray:
-        """Most probable cluster of each row of a table encoded for this model, (N,)."""
-        tilt = Tilt(self.mixture.logits(self.theta), self.offsets)
-        out, start = np.empty(table.n_rows, dtype=np.int32), 0
-        for labels in table.each(lambda block: hard_labels(block, tilt)):
-            out[start : start + len(labels)] = labels
-            start += len(labels)
-        return out
+    def assign(
+        self, table: Table, *, labels: bool = True
+    ) -> tuple[IntArray | None, FloatArray, FloatArray]:
+        """Label of each row of a table encoded for this model, and the masses of the groups.
+
+        The masses (M, K) are those of the labels and of the responsibilities. ``labels=False``
+        leaves the labels out.
+        """
+        work = Assignment(self.mixture.logits(self.theta), self.offsets, self.temperature, labels)
+        out = np.empty(table.n_rows, dtype=np.int32) if labels else None
+        hard = soft = np.zeros(())
+        start = 0
+        for found, hard_part, soft_part in table.each(work):
+            hard, soft = hard + hard_part, soft + soft_part
+            if out is not None:
+                out[start : start + len(found)] = found
+                start += len(found)
+        return out, hard, soft
 
     def labels(self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1) -> IntArray:
         """Most probable cluster of each row, (N,)."""
-        return self.labels_of(self._table(rows, groups, n_jobs))
+        tilt = Tilt(self.mixture.logits(self.theta), self.offsets)
+        return self._sweep(rows, lambda block: hard_labels(block, tilt), groups, n_jobs)
 
     def probabilities(
         self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1
@@ -113,18 +151,6 @@ class Model:
         """Log-density of each row under the untilted mixture, (N,)."""
         tilt = Tilt(self.mixture.logits(self.theta))
         return self._sweep(rows, lambda block: log_densities(block, tilt), None, n_jobs)
-
-    def masses(self, table: Table) -> tuple[FloatArray, FloatArray]:
-        """Mass of each group in each cluster, by hard labels and by responsibilities, (M, K)."""
-        totals = table.softmax_pass(
-            self.mixture.logits(self.theta),
-            offsets=self.offsets,
-            temperature=self.temperature,
-            alpha=0.0,
-            likelihood=False,
-            hard=True,
-        )
-        return totals.hard_mass, totals.mass
 
     def parameters(self) -> dict[str, FloatArray | list[FloatArray]]:
         """Fitted parameters by public name; category probabilities as one array per column."""

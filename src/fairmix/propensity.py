@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.totals import FloatArray, IntArray, Rows
+from fairmix.totals import FloatArray, IntArray, Rows, by_column
 
 # Squares and products of up to this many numeric columns; above it, squares only.
 PRODUCT_COLUMNS = 20
@@ -43,9 +43,8 @@ class Scale:
 
     def __call__(self, columns: FloatArray) -> FloatArray:
         """Columns in units of the standard deviation, in their precision."""
-        out = columns - self.mean.astype(columns.dtype)
-        out *= (1 / self.deviation).astype(columns.dtype)
-        return out
+        out = by_column(np.subtract, columns, self.mean.astype(columns.dtype))
+        return by_column(np.multiply, out, (1 / self.deviation).astype(columns.dtype), out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +179,8 @@ def _parts(
     if numbers is not None and rows.numeric is not None:
         dtype = rows.numeric.dtype
         z = numbers(rows.numeric)
-        z[np.isnan(z)] = 0
+        if np.isnan(z.sum()):
+            z[np.isnan(z)] = 0
         parts += [z, _powers(z)]
     for j, slot in enumerate(slots):
         assert rows.codes is not None

@@ -28,6 +28,9 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.integer[Any]]
 
+# Rows that `by_column` takes as one.
+RUN_ROWS = 64
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
@@ -101,6 +104,20 @@ class Features(NamedTuple):
     codes: IntArray | None
 
 
+def by_column(
+    operate: np.ufunc, table: FloatArray, row: FloatArray, out: FloatArray | None = None
+) -> FloatArray:
+    """``operate(table, row)``, many rows in one go: NumPy is slow where the last axis is short."""
+    out = np.empty(table.shape, table.dtype) if out is None else out
+    if not table.flags.c_contiguous or not table.size:
+        return np.asarray(operate(table, row, out=out))
+    whole = len(table) // RUN_ROWS * RUN_ROWS
+    runs, width = np.tile(row, RUN_ROWS), RUN_ROWS * table.shape[1]
+    operate(table[:whole].reshape(-1, width), runs, out=out[:whole].reshape(-1, width))
+    operate(table[whole:], row, out=out[whole:])
+    return out
+
+
 def even(width: int) -> int:
     """The next width that BLAS multiplies without a remainder: up to twice as fast."""
     return -(-width // 4) * 4
@@ -146,8 +163,9 @@ class Block:
         n_dense = 0 if dense is None else dense.shape[1]
         blind = self.propensity is not None
         width = n_dense + self.n_groups * (1 + blind)
-        design = np.zeros((self.n_rows, 1 + even(width)), dtype=self.dtype)
+        design = np.empty((self.n_rows, 1 + even(width)), dtype=self.dtype)
         design[:, 0] = 1
+        design[:, 1 + n_dense :] = 0
         if dense is not None:
             design[:, 1 : 1 + n_dense] = dense
         design[:, 1 + n_dense :][np.arange(self.n_rows), self.groups] = 1

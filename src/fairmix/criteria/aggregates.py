@@ -15,7 +15,7 @@ criterion            measure of a cluster           aggregate
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -24,14 +24,7 @@ from fairmix.totals import FloatArray
 
 
 class Criterion(Protocol):
-    """A seminorm of the rates, zero when all groups have the same rates.
-
-    ``separable``: whether a bound on it is a bound on each cluster alone.
-    """
-
-    @property
-    def separable(self) -> bool:
-        """Whether clusters are bounded one by one."""
+    """A seminorm of the rates, zero when all groups have the same rates."""
 
     def value(self, rates: FloatArray) -> float:
         """Value at rates (M, K)."""
@@ -51,13 +44,15 @@ class Criterion(Protocol):
     def support(self, multipliers: FloatArray) -> float:
         """The dual norm: largest ``<multipliers, x>`` over value(x) <= 1."""
 
+    def absolute(self, n_groups: int) -> float | None:
+        """The factor c where the dual norm is ``c * |multipliers|_1``, else None."""
+
 
 @dataclass(frozen=True)
 class LargestOverClusters:
     """The cluster whose groups are farthest apart counts."""
 
     measure: Measure
-    separable: ClassVar[bool] = True
 
     def value(self, rates: FloatArray) -> float:
         """Value at rates."""
@@ -93,13 +88,16 @@ class LargestOverClusters:
         """Sum over clusters."""
         return float(self.measure.dual_norms(multipliers).sum())
 
+    def absolute(self, n_groups: int) -> float | None:
+        """That of each cluster."""
+        return self.measure.absolute(n_groups)
+
 
 @dataclass(frozen=True)
 class SumOverClusters:
     """All clusters count."""
 
     measure: Measure
-    separable: ClassVar[bool] = False
 
     def value(self, rates: FloatArray) -> float:
         """Value at rates."""
@@ -131,6 +129,9 @@ class SumOverClusters:
     def support(self, multipliers: FloatArray) -> float:
         """Largest over clusters."""
         return float(self.measure.dual_norms(multipliers).max())
+
+    def absolute(self, n_groups: int) -> None:
+        """A largest value is no sum."""
 
 
 def smallest_ratio(values: FloatArray) -> float:

@@ -43,6 +43,9 @@ class Measure(Protocol):
     def dual_norms(self, multipliers: FloatArray) -> FloatArray:
         """Largest ``<multipliers[:, k], x>`` over g(x) <= 1; each column must add up to zero."""
 
+    def absolute(self, n_groups: int) -> float | None:
+        """The factor c where the dual norm of a column is ``c * |column|_1``, else None."""
+
 
 class MeanPair:
     """Mean over unordered pairs of groups of ``|r_a - r_b|``.
@@ -135,6 +138,10 @@ class MeanPair:
         scale = n_groups * (n_groups - 1) / (2 * m * (n_groups - m))
         return np.asarray((largest * scale).max(axis=0))
 
+    def absolute(self, n_groups: int) -> float | None:
+        """Two groups: as for the range. Three: the mean over pairs is two thirds of the range."""
+        return {2: 0.5, 3: 0.75}.get(n_groups)
+
 
 class WorstPair:
     """Range of the rates: the largest difference between two groups."""
@@ -195,6 +202,10 @@ class WorstPair:
     def dual_norms(self, multipliers: FloatArray) -> FloatArray:
         """Half the sum of absolute values."""
         return np.asarray(0.5 * np.abs(multipliers).sum(axis=0))
+
+    def absolute(self, n_groups: int) -> float:
+        """One half."""
+        return 0.5
 
 
 def _isotonic(columns: FloatArray) -> FloatArray:

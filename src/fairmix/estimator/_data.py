@@ -15,6 +15,9 @@ from fairmix.model import Model
 from fairmix.tables import MemoryStore, Store, Summary, Table
 from fairmix.totals import FloatArray, IntArray
 
+# Label of each row, or None where labels need not fit in memory; masses by labels, and soft ones.
+Assigned = tuple[IntArray | None, FloatArray, FloatArray]
+
 
 class Data(Protocol):
     """Rows, wherever they live."""
@@ -30,8 +33,8 @@ class Data(Protocol):
     def store(self, columns: Columns, summary: Summary | None = None) -> Store:
         """The rows that count, as the given columns read them."""
 
-    def labels(self, model: Model, table: Table) -> IntArray | None:
-        """Label of each row, given the rows that count; None where they need not fit in memory."""
+    def assign(self, model: Model, table: Table) -> Assigned:
+        """Labels of all rows, and the masses of the rows that count, which are in the table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +75,10 @@ class MemoryData:
             summary=summary,
         )
 
-    def labels(self, model: Model, table: Table) -> IntArray:
-        """Label of each row, those without weight too."""
+    def assign(self, model: Model, table: Table) -> Assigned:
+        """Rows without weight get labels, too."""
         if self.weight is None or self.weight.all():
-            return model.labels_of(table)
+            return model.assign(table)
         codes = None if self.groups is None else self.groups.codes
-        return model.labels(model.columns.rows(self.table), codes, n_jobs=self.n_jobs)
+        labels = model.labels(model.columns.rows(self.table), codes, n_jobs=self.n_jobs)
+        return labels, *model.assign(table, labels=False)[1:]

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fairmix.columns import Columns, categorical_positions, category_levels
+from fairmix.estimator._data import Assigned
 from fairmix.groups import Groups, check_missing, encode_groups, match_groups
 from fairmix.kernels import Tilt, hard_labels
 from fairmix.model import Model
@@ -106,8 +107,9 @@ class FrameData:
         n_groups = max(1, len(self.group_names))
         return Store(self.frames.map(reader, keep=False), n_groups, summary)
 
-    def labels(self, model: Model, table: Table) -> None:
-        """None: there may be more rows than fit in memory."""
+    def assign(self, model: Model, table: Table) -> Assigned:
+        """No labels: there may be more rows than fit in memory."""
+        return model.assign(table, labels=False)
 
 
 def learn_frames(

@@ -182,12 +182,12 @@ class Learning(Callbacks, Prediction):
         self.groups_ = np.array(data.group_names, dtype=str)
         none: IntArray = np.array((), dtype=np.intp)
         self.group_sizes_ = table.store.group_counts if data.group_names else none
-        labels = data.labels(self._model, table)
+        labels, hard, soft = data.assign(self._model, table)
         if labels is not None:
             self.labels_ = labels
         elif hasattr(self, "labels_"):
             del self.labels_
-        self._publish_fairness(*self._model.masses(table), solution)
+        self._publish_fairness(hard, soft, solution)
         self.lower_bound_ = solution.objective
         self.history_ = np.array([tuple(row) for row in solution.history], dtype=HISTORY_DTYPE)
         self.n_iter_ = len(solution.history)

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
 from fairmix.columns import Columns
-from fairmix.estimator._data import Data, MemoryData
+from fairmix.estimator._data import Assigned, Data, MemoryData
 from fairmix.estimator._learning import HISTORY_DTYPE, Learning
 from fairmix.estimator._threads import one_blas_thread
 from fairmix.fitting import (
@@ -90,8 +90,9 @@ class Stream:
         """The rows of the reservoir."""
         return self.reservoir.store()
 
-    def labels(self, model: Model, table: Table) -> None:
-        """None: the rows are gone."""
+    def assign(self, model: Model, table: Table) -> Assigned:
+        """No labels: the rows are gone."""
+        return model.assign(table, labels=False)
 
     def table(self, store: MemoryStore) -> Table:
         """Rows as solvers see them."""

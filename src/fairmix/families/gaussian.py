@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.totals import Features, FloatArray, IntArray, Logits, Rows
+from fairmix.totals import Features, FloatArray, IntArray, Logits, Rows, by_column
 
 Shape = Literal["one", "columns", "matrix"]
 
@@ -104,7 +104,7 @@ class Gaussian:
     def encode(self, rows: Rows) -> Features:
         """(x, t(x)) with x centred and, where a number is missing, the indicators."""
         assert rows.numeric is not None
-        x = (rows.numeric - self.center).astype(rows.numeric.dtype)
+        x = self._centred(rows.numeric)
         t = self._products(x)
         # The smallest tells: NaN in x is NaN in t.
         if not np.isnan(t.min(initial=0.0)):
@@ -114,6 +114,12 @@ class Gaussian:
         x[absent] = 0
         marks = absent[:, : self.n_indicators].astype(x.dtype)
         return Features(np.hstack([x, self._products(x), marks]), None)
+
+    def _centred(self, numeric: FloatArray) -> FloatArray:
+        center: FloatArray = self.center.astype(numeric.dtype)
+        if np.array_equal(center, self.center):
+            return by_column(np.subtract, numeric, center)
+        return np.asarray((numeric - self.center).astype(numeric.dtype))
 
     def _products(self, x: FloatArray) -> FloatArray:
         """t(x)."""

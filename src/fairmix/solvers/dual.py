@@ -147,7 +147,9 @@ class Dual:
         theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
         recorder = Recorder(self.criterion, tilt.table, self.tol, 1, callback)
         status = Status.MAX_ITER
-        best, waited = (-np.inf, theta, tilt.multipliers), 0
+        best, highest, waited = (-np.inf, theta, tilt.multipliers), -np.inf, 0
+        # Batches differ, and with them the values that follow.
+        close = self.tol * (FINISHED if steps == 1 else 1.0)
         for _ in range(self.max_iter):
             logits = mixture.logits(theta)
             totals = tilt.measure(logits, self.temperature, alpha=1.0 if one_pass else 0.0)
@@ -156,11 +158,15 @@ class Dual:
             recorder.record(Point(theta, logits, rates, np.nan, value))
             missing = self.constraint.missing(rates)
             if missing < READY:
-                waited = 0 if value > best[0] + self.tol else waited + 1
-                best = max(best, (value, theta, tilt.multipliers), key=lambda point: point[0])
+                waited = 0 if value > highest + self.tol else waited + 1
+                # Values are those of the rows whose rates count. Where components learn from
+                # others, a start that was fitted to these rows would look best for ever.
+                if value > highest or not one_pass:
+                    best = (value, theta, tilt.multipliers)
+                highest = max(highest, value)
             past = recorder.rows[-1 - steps].objective if len(recorder.rows) > steps else np.inf
             residual = tilt.residual(rates, totals, self.temperature, self.constraint)
-            settled = residual < CLOSE and abs(value - past) < FINISHED * self.tol
+            settled = residual < CLOSE and abs(value - past) < close
             if settled or waited >= PATIENCE * steps:
                 status = Status.CONVERGED
                 break

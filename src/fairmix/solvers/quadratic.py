@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fairmix.criteria import Criterion
+from fairmix.solvers.sparse import sparse_multipliers
 from fairmix.totals import FloatArray
 
 
@@ -121,7 +122,6 @@ BISECTIONS = 20
 STEP_TOL = 2e-6
 OUTER_STEPS = 40
 INNER_STEPS = 30
-SIGN_STEPS = 6
 
 
 def newton_multipliers(
@@ -149,8 +149,9 @@ def newton_multipliers(
     """
     if bound == 0:
         return _equal_rates(multipliers, rates, curvature)
-    if len(rates) == 2 and criterion.separable:
-        return _two_groups(multipliers, rates, curvature, bound, tol)
+    factor = criterion.absolute(len(rates))
+    if factor is not None:
+        return sparse_multipliers(multipliers, rates, curvature, factor * bound, tol)
     size = rates.size
     start, slope = multipliers.ravel(), rates.ravel()
     # Rows that are all certain of their cluster have no curvature; the floor keeps H regular.
@@ -205,72 +206,6 @@ def _equal_rates(multipliers: FloatArray, rates: FloatArray, curvature: FloatArr
     H = curvature + mean + (1e-9 * unit + 2 * max(0.0, -lowest)) * np.eye(rates.size)
     step = np.linalg.solve(H, (rates - rates.mean(axis=0)).ravel())
     return np.asarray(multipliers + step.reshape(rates.shape))
-
-
-def _two_groups(
-    multipliers: FloatArray, rates: FloatArray, curvature: FloatArray, bound: float, tol: float
-) -> FloatArray:
-    """The same for two groups, whose multipliers are u and -u: h is ``bound * |u|_1``."""
-    n_clusters = rates.shape[1]
-    H = curvature.reshape(2, n_clusters, 2, n_clusters)
-    A = H[0, :, 0] - H[0, :, 1] - H[1, :, 0] + H[1, :, 1]
-    # Singular along the gauge and, in single precision, slightly indefinite.
-    unit = max(float(np.trace(A)) / n_clusters, 1e-12)
-    lowest = float(np.linalg.eigvalsh(A)[0])
-    A = A + (1e-9 * unit + 2 * max(0.0, -lowest)) * np.eye(n_clusters)
-    u = (multipliers[0] - multipliers[1]) / 2
-    linear = A @ u + rates[0] - rates[1]
-    u = _sparse(A, linear, bound, u, tol)
-    return np.stack([u, -u])
-
-
-def _sparse(
-    A: FloatArray, linear: FloatArray, bound: float, u: FloatArray, tol: float
-) -> FloatArray:
-    """Minimum of ``u A u / 2 - linear u + bound |u|_1`` by feature-sign search (Lee et al. 2007).
-
-    Exact steps on the entries that are not zero, up to the best place where one of them becomes
-    zero; entries at zero join when their slope exceeds the bound: all of them or, where that is
-    no gain, the steepest. The value falls in every step.
-    """
-    u = u.copy()
-    for _ in range(SIGN_STEPS * len(u)):
-        gradient, sign = A @ u - linear, np.sign(u)
-        on = sign != 0
-        if np.abs(gradient + bound * sign)[on].max(initial=0.0) >= tol:
-            u, _ = _sign_step(A, linear, bound, u, sign)
-            continue
-        excess = np.where(on, -np.inf, np.abs(gradient) - bound)
-        if excess.max() < tol:
-            break
-        joined = np.where(excess >= tol, -np.sign(gradient), sign)
-        new, gain = _sign_step(A, linear, bound, u, joined)
-        if gain <= 0:
-            sign[excess.argmax()] = joined[excess.argmax()]
-            new, _ = _sign_step(A, linear, bound, u, sign)
-        u = new
-    return u
-
-
-def _sign_step(
-    A: FloatArray, linear: FloatArray, bound: float, u: FloatArray, sign: FloatArray
-) -> tuple[FloatArray, float]:
-    """Best point on the way to the minimum for these signs, and by how much the value falls."""
-    chosen = np.flatnonzero(sign)
-    part, offset = A[np.ix_(chosen, chosen)], linear[chosen]
-    now = u[chosen]
-    step = np.linalg.solve(part, offset - bound * sign[chosen]) - now
-    # An entry changes its sign within the step where it and its goal have other signs.
-    crossing = np.flatnonzero(now * (now + step) < 0)
-    lengths = np.concatenate([-now[crossing] / step[crossing], [1.0, 0.0]])
-    points = now[:, None] + step[:, None] * lengths
-    points[crossing, np.arange(len(crossing))] = 0.0
-    values = 0.5 * (points * (part @ points)).sum(axis=0) - offset @ points
-    values += bound * np.abs(points).sum(axis=0)
-    best = values[:-1].argmin()
-    out = np.zeros_like(u)
-    out[chosen] = points[:, best]
-    return out, float(values[-1] - values[best])
 
 
 def _backtrack(

@@ -1,0 +1,149 @@
+"""The small problem inside the dual solver where its support function is a sum of absolute values.
+
+Minimises over multipliers lambda (M x K) whose columns add up to zero::
+
+    -<r, d> + <d, H d> / 2 + amount * |lambda|_1,    d = lambda - lambda_0
+
+by feature-sign search (Lee et al. 2007), here with sums of zero: exact steps on the entries that
+are not zero, up to the best place where one of them becomes zero; entries at zero join where their
+slope exceeds the amount. The value falls in every step, and the end is exact.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fairmix.totals import FloatArray
+
+# Steps at most, for each entry.
+STEPS = 6
+
+
+def sparse_multipliers(
+    multipliers: FloatArray,
+    rates: FloatArray,
+    curvature: FloatArray,
+    amount: float,
+    tol: float,
+) -> FloatArray:
+    """Multipliers at the minimum.
+
+    Parameters
+    ----------
+    multipliers : (M, K) array
+        lambda_0.
+    rates : (M, K) array
+        r, minus the gradient of the smooth part.
+    curvature : (M K, M K) array
+        H.
+    amount : float
+        Price of the absolute values.
+    tol : float
+        Accuracy in rates.
+    """
+    H = _regular(curvature)
+    problem = Problem(H, H @ multipliers.ravel() + rates.ravel(), amount)
+    now = (multipliers - multipliers.mean(axis=0)) * (multipliers != 0).any(axis=0)
+    for _ in range(STEPS * now.size):
+        sign, slope = np.sign(now), problem.slope(now)
+        priced = slope + amount * sign
+        mean = _mean_where(priced, sign != 0)
+        if np.abs(np.where(sign != 0, priced - mean, 0.0)).max() >= tol:
+            now = problem.step(now, sign).point
+            continue
+        joining, excess = _joining(sign, slope, mean, amount)
+        if excess.max() < tol:
+            break
+        step = problem.step(now, np.where(excess >= tol, joining, sign))
+        if step.gain <= 0:
+            # The worst entry, or the two ends of the worst column of zeros.
+            worst = excess == excess.max()
+            worst[:, np.arange(worst.shape[1]) != worst.any(axis=0).argmax()] = False
+            step = problem.step(now, np.where(worst, joining, sign))
+        now = step.point
+    return np.asarray(now)
+
+
+def _regular(curvature: FloatArray) -> FloatArray:
+    """H made definite: it is singular along the gauge and, in single precision, may be less."""
+    size = len(curvature)
+    unit = max(float(np.trace(curvature)) / size, 1e-12)
+    lowest = float(np.linalg.eigvalsh(curvature)[0])
+    return np.asarray(curvature + (1e-9 * unit + 2 * max(0.0, -lowest)) * np.eye(size))
+
+
+def _mean_where(values: FloatArray, where: FloatArray) -> FloatArray:
+    """Mean of the entries of each column that count, zero where none do."""
+    count = where.sum(axis=0)
+    return np.asarray(np.where(where, values, 0.0).sum(axis=0) / np.maximum(count, 1))
+
+
+def _joining(
+    sign: FloatArray, slope: FloatArray, mean: FloatArray, amount: float
+) -> tuple[FloatArray, FloatArray]:
+    """Signs with which entries at zero would join, and by how much their slope calls for it."""
+    off, empty = sign == 0, ~sign.any(axis=0)
+    clusters = np.arange(sign.shape[1])
+    # In a column of zeros the two entries that are farthest apart join together.
+    high, low = slope.argmax(axis=0), slope.argmin(axis=0)
+    top, bottom = slope[high, clusters], slope[low, clusters]
+    pulled = slope - np.where(empty, (top + bottom) / 2, mean)
+    excess = np.where(off & ~empty, np.abs(pulled) - amount, -np.inf)
+    for end in (high, low):
+        excess[end[empty], clusters[empty]] = ((top - bottom) / 2 - amount)[empty]
+    return np.where(off, -np.sign(pulled), sign), excess
+
+
+class Step(NamedTuple):
+    """Where a step leads, and by how much the value falls."""
+
+    point: FloatArray
+    gain: float
+
+
+class Problem(NamedTuple):
+    """``<x, H x> / 2 - <linear, x> + amount * |x|_1`` for x (M, K) with columns of sum zero."""
+
+    H: FloatArray
+    linear: FloatArray
+    amount: float
+
+    def slope(self, x: FloatArray) -> FloatArray:
+        """Derivative of the smooth part."""
+        return np.asarray((self.H @ x.ravel() - self.linear).reshape(x.shape))
+
+    def step(self, x: FloatArray, sign: FloatArray) -> Step:
+        """Best point on the way to the minimum for these signs; other entries stay zero."""
+        basis = _zero_sums(sign != 0)
+        part = basis.T @ self.H @ basis
+        now = x.ravel()
+        goal = basis @ np.linalg.solve(part, basis.T @ (self.linear - self.amount * sign.ravel()))
+        step = goal - now
+        # An entry changes its sign within the step where it and its goal have other signs.
+        crossing = np.flatnonzero(now * goal < 0)
+        lengths = np.concatenate([-now[crossing] / step[crossing], [1.0, 0.0]])
+        points = now[:, None] + step[:, None] * lengths
+        points[crossing, np.arange(len(crossing))] = 0.0
+        values = 0.5 * (points * (self.H @ points)).sum(axis=0) - self.linear @ points
+        values += self.amount * np.abs(points).sum(axis=0)
+        best = values[:-1].argmin()
+        point = points[:, best].reshape(x.shape)
+        # What is left alone in its column is zero but for rounding.
+        point[:, (point != 0).sum(axis=0) == 1] = 0.0
+        return Step(point, float(values[-1] - values[best]))
+
+
+def _zero_sums(free: FloatArray) -> FloatArray:
+    """A basis of the (M, K) arrays whose columns add up to zero and which are zero elsewhere."""
+    n_clusters = free.shape[1]
+    first = free.argmax(axis=0)
+    others = free.copy()
+    others[first, np.arange(n_clusters)] = False
+    group, cluster = np.nonzero(others)
+    out = np.zeros((free.size, len(group)))
+    columns = np.arange(len(group))
+    out[group * n_clusters + cluster, columns] = 1.0
+    out[first[cluster] * n_clusters + cluster, columns] = -1.0
+    return out
