@@ -103,7 +103,7 @@ class Settings:
             census_variational_strengths=(0.05, 0.3, 1.0, 2.0, 5.0, 10.0),
             census_bounds=(0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4),
             variational_strengths=(0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0),
-            bounds=(0.0, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1),
+            bounds=(0.0, 0.002, 0.0025, 0.003, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1),
             strict_bounds=(0.002, 0.005, 0.01, 0.02),
             census_strict_bounds=(0.002, 0.01),
         )
@@ -128,7 +128,7 @@ class Settings:
             census_strengths=(0.1, 0.5, 2.0, 5.0, 20.0),
             census_variational_strengths=(0.3, 2.0, 10.0),
             census_bounds=(0.0, 0.002, 0.01, 0.05, 0.1, 0.2, 0.4),
-            bounds=(0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1),
+            bounds=(0.0, 0.002, 0.0025, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1),
             strict_bounds=(0.002, 0.01),
             census_strict_bounds=(0.01,),
             gd={"learning_rate": 1e-2, "max_iter": 600},
