@@ -127,7 +127,8 @@ def _center(moments: Moments) -> FloatArray:
 
     Subtracting it from rows in single precision then needs no double precision.
     """
-    short: FloatArray = moments.mean.astype(np.float32).astype(np.float64)
+    with np.errstate(over="ignore"):  # too large for single precision: infinite, so not near
+        short: FloatArray = moments.mean.astype(np.float32).astype(np.float64)
     near = np.abs(short - moments.mean) <= CENTRED * np.sqrt(moments.variance)
     return np.where(near, short, moments.mean)
 
