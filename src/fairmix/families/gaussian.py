@@ -116,7 +116,8 @@ class Gaussian:
         return Features(np.hstack([x, self._products(x), marks]), None)
 
     def _centred(self, numeric: FloatArray) -> FloatArray:
-        center: FloatArray = self.center.astype(numeric.dtype)
+        with np.errstate(over="ignore"):  # infinite is not equal, so the longer way is taken
+            center: FloatArray = self.center.astype(numeric.dtype)
         if np.array_equal(center, self.center):
             return by_column(np.subtract, numeric, center)
         return np.asarray((numeric - self.center).astype(numeric.dtype))
