@@ -255,9 +255,10 @@ def _plain_start(
     settings: Settings, solver: EM, objective: Objective, rng: np.random.Generator
 ) -> FloatArray:
     """A start of a plain mixture; of many rows, samples find it and do most of the climb."""
-    if objective.table.n_rows <= 2 * NEAR_ROWS or isinstance(objective.table, Batches):
+    table = objective.table
+    if not isinstance(table, Table) or table.n_rows <= 2 * NEAR_ROWS:
         return _start(settings, objective, rng)
-    near = _near(objective, rng)
+    near = table.sample(NEAR_ROWS, rng)
     small = Objective(objective.mixture, near.sample(SCREEN_ROWS, rng))
     tried = [solver.solve(small, _start(settings, small, rng, runs=1)) for _ in range(PLAIN_STARTS)]
     best = max(tried, key=lambda solution: solution.objective)
@@ -303,7 +304,7 @@ def _solve_dual(
             rows = Objective(learn.mixture, level)
             approached = [short.climb(rows, theta, multipliers=start) for theta, start in starts]
             starts = [(solution.theta, solution.multipliers) for solution in approached]
-        learn = replace(learn, fair_table=near)
+        learn = learn if learn.fair_table is not None else replace(learn, fair_table=near)
     climbed = []
     for theta, multipliers in starts:
         most = solver.max_iter
