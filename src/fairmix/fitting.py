@@ -48,10 +48,10 @@ SCREEN_ROWS = 16_384
 SCREEN_STARTS = 3
 SCREEN_ROUNDS = {"aware": (8,), "blind": (10, 15)}
 DUAL_ITERATIONS = 200
-# The same for a plain mixture of many rows: starts, each fitted to the sample.
-PLAIN_STARTS = 10
-# Rows on which most of a climb and of the cooling down is done, where there are twice as many.
+# Rows on which most of a climb and of the cooling down is done, where there are twice as many, and
+# the patience that so few rows allow.
 NEAR_ROWS = 50_000
+NEAR_PATIENCE = 15
 # Rows that starts and the propensity see, and those of a fairness sample of no given size: at most.
 START_ROWS = 100_000
 PROPENSITY_ROWS = 50_000
@@ -260,7 +260,8 @@ def _plain_start(
         return _start(settings, objective, rng)
     near = table.sample(NEAR_ROWS, rng)
     small = Objective(objective.mixture, near.sample(SCREEN_ROWS, rng))
-    tried = [solver.solve(small, _start(settings, small, rng, runs=1)) for _ in range(PLAIN_STARTS)]
+    starts = [_start(settings, small, rng, runs=1) for _ in range(2 * SCREEN_STARTS)]
+    tried = [solver.solve(small, theta) for theta in starts]
     best = max(tried, key=lambda solution: solution.objective)
     return solver.solve(Objective(objective.mixture, near), best.theta).theta
 
@@ -299,7 +300,7 @@ def _solve_dual(
     near = _near(learn, rng)
     if learn.table.n_rows > 2 * NEAR_ROWS:
         # Most of a climb needs few rows.
-        short = make_dual(settings, n_batches=1)
+        short = replace(make_dual(settings, n_batches=1), patience=NEAR_PATIENCE)
         for level in [*levels, near]:
             rows = Objective(learn.mixture, level)
             approached = [short.climb(rows, theta, multipliers=start) for theta, start in starts]

@@ -36,10 +36,8 @@ from fairmix.totals import FloatArray, Logits
 READY = 2e-3
 # EM has converged only when the multipliers solve the dual this well, in units of rates.
 CLOSE = 2e-3
-# EM ends when the objective changes by less than this share of `tol`, or after so many allowed
-# points in a row that are no better: tilt and components of a blind map may chase each other.
+# EM ends when the objective changes by less than this share of `tol`.
 FINISHED = 0.3
-PATIENCE = 5
 # A Newton step may move a row's tilt by at most this many temperatures.
 REACH = 4.0
 # Temperatures at which the tilt is cooled down to labels, and the accuracy needed at each.
@@ -72,6 +70,9 @@ class Dual:
         whose rates count.
     tol : float
         Gain of the objective per row below which EM has converged.
+    patience : int
+        Allowed points in a row that are no better after which EM ends, too: tilt and components
+        may chase each other.
     """
 
     criterion: Criterion
@@ -81,6 +82,7 @@ class Dual:
     equal_weights: bool = True
     max_iter: int = 40
     tol: float = 1e-5
+    patience: int = 5
 
     def solve(
         self,
@@ -167,7 +169,7 @@ class Dual:
             past = recorder.rows[-1 - steps].objective if len(recorder.rows) > steps else np.inf
             residual = tilt.residual(rates, totals, self.temperature, self.constraint)
             settled = residual < CLOSE and abs(value - past) < close
-            if settled or waited >= PATIENCE * steps:
+            if settled or waited >= self.patience * steps:
                 status = Status.CONVERGED
                 break
             tilt.step(rates, totals, self.temperature, self.constraint, REACH)
