@@ -71,13 +71,18 @@ class Propensity:
 
     def __call__(self, rows: Rows) -> FloatArray:
         """Probability of each group, (M, n), in the precision of the rows."""
-        parts = _parts(self.numbers, self.slots, self.gaps, rows)
-        ends = np.cumsum([part.shape[1] for part in parts])[:-1]
-        dtype = parts[0].dtype
-        pieces = np.split(self.coefficients.astype(dtype), ends, axis=1)
-        scores = self.intercepts.astype(dtype)[:, None] + sum(
-            piece @ part.T for piece, part in zip(pieces, parts, strict=True)
-        )
+        dtype = np.dtype(np.float64) if rows.numeric is None else rows.numeric.dtype
+        coefficients = self.coefficients.astype(dtype)
+        scores = np.repeat(self.intercepts.astype(dtype)[:, None], rows.n_rows, axis=1)
+        start = 0
+        if self.numbers is not None and rows.numeric is not None:
+            z = _standardized(self.numbers, rows.numeric)
+            start = z.shape[1] + _n_powers(z.shape[1])
+            scores += coefficients[:, : z.shape[1]] @ z.T
+            scores += _powers_by(coefficients[:, z.shape[1] : start], z)
+        for part in _indicators(self.slots, self.gaps, rows, dtype):
+            scores += coefficients[:, start : start + part.shape[1]] @ part.T
+            start += part.shape[1]
         scores -= scores.max(axis=0)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=0)
@@ -115,7 +120,11 @@ def fit_propensity(
         numbers = Scale.of(rows.numeric, weight)
     slots = () if rows.codes is None else tuple(_slots(column) for column in rows.codes.T)
     gaps = tuple(np.flatnonzero(_absent(rows).any(axis=0)).tolist())
-    X = np.hstack(_parts(numbers, slots, gaps, rows))
+    parts = _indicators(slots, gaps, rows, np.dtype(np.float64))
+    if numbers is not None and rows.numeric is not None:
+        z = _standardized(numbers, rows.numeric)
+        parts = [z, _powers(z), *parts]
+    X = np.hstack(parts)
     # The penalty of the regression needs columns of one scale; indicators keep theirs.
     scale = Scale.of(X, weight)
     n_powers = X.shape[1] - sum(int(slot.max()) + 1 for slot in slots) - len(gaps)
@@ -153,6 +162,14 @@ def _absent(rows: Rows) -> NDArray[np.bool_]:
     return np.hstack(parts)
 
 
+def _standardized(numbers: Scale, numeric: FloatArray) -> FloatArray:
+    """Numbers in units of their deviation; what is missing is at the mean."""
+    z = numbers(numeric)
+    if np.isnan(z.sum()):
+        z[np.isnan(z)] = 0
+    return z
+
+
 def _powers(z: FloatArray) -> FloatArray:
     """Squares of the columns and, of few, their products."""
     d = z.shape[1]
@@ -160,6 +177,24 @@ def _powers(z: FloatArray) -> FloatArray:
         return z * z
     i, j = np.triu_indices(d)
     return np.asarray(z[:, i] * z[:, j])
+
+
+def _n_powers(d: int) -> int:
+    return d if d > PRODUCT_COLUMNS else d * (d + 1) // 2
+
+
+def _powers_by(coefficients: FloatArray, z: FloatArray) -> FloatArray:
+    """``coefficients @ _powers(z).T``; products as quadratic forms, so none is ever stored."""
+    d = z.shape[1]
+    if d > PRODUCT_COLUMNS:
+        return np.asarray(coefficients @ (z * z).T)
+    out = np.zeros((len(coefficients), len(z)), dtype=z.dtype)
+    for g, row in enumerate(coefficients):
+        if row.any():
+            form = np.zeros((d, d), dtype=z.dtype)
+            form[np.triu_indices(d)] = row
+            out[g] = np.einsum("ni,ni->n", z @ form, z)
+    return out
 
 
 def _slots(codes: IntArray) -> IntArray:
@@ -170,18 +205,11 @@ def _slots(codes: IntArray) -> IntArray:
     return np.minimum(rank, CATEGORIES)
 
 
-def _parts(
-    numbers: Scale | None, slots: tuple[IntArray, ...], gaps: tuple[int, ...], rows: Rows
+def _indicators(
+    slots: tuple[IntArray, ...], gaps: tuple[int, ...], rows: Rows, dtype: np.dtype[Any]
 ) -> list[FloatArray]:
-    """Side by side (n, P): numbers, powers and products, indicators of categories, of gaps."""
+    """Indicators of categories, column by column, and of gaps."""
     parts: list[FloatArray] = []
-    dtype: np.dtype[Any] = np.dtype(np.float64)
-    if numbers is not None and rows.numeric is not None:
-        dtype = rows.numeric.dtype
-        z = numbers(rows.numeric)
-        if np.isnan(z.sum()):
-            z[np.isnan(z)] = 0
-        parts += [z, _powers(z)]
     for j, slot in enumerate(slots):
         assert rows.codes is not None
         # A category that the sample did not hold counts as a rare one.
