@@ -37,7 +37,8 @@ NOTES = {
 K-means runs to its own end, with scikit-learn's defaults. A fair fit counts with all that it does:
 starts, components, tilt and labels of all rows, and meets `max_gap=0.01` on all of them. The plain
 fits have no bound on the gap; both count until they have the lower one of their two final
-likelihoods.""",
+likelihoods. Blind fits miss two bounds: they also fit and evaluate P(group | x), and their tilt takes
+about twice the iterations.""",
     "tabular": "One thread, `n_components=10`, `n_init=1` and `max_gap=0.01`.",
     "passes": """\
 `model.n_passes_` is this count, and `model.history_["passes"]` has it for every iteration. A pass
@@ -48,7 +49,9 @@ The most that the process grows by while it fits, labels and codes of groups amo
     "startup": "Processor seconds of a fresh interpreter.",
     "growth": """\
 Exponents of the seconds, of one pass and of a whole fit, in rows (N), clusters (K) and columns (d);
-one thread. A method whose fit took more than a minute got no more rows.""",
+one thread. A method whose fit took more than a minute got no more rows. A table keeps 64 MB of
+encoded rows between passes and encodes the others anew, so that memory stays bounded: that, and
+caches, are what the exponents of a pass in N show.""",
 }
 PICTURE = "growth.svg"
 COLORS = {
