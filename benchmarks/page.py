@@ -37,8 +37,8 @@ NOTES = {
 K-means runs to its own end, with scikit-learn's defaults. A fair fit counts with all that it does:
 starts, components, tilt and labels of all rows, and meets `max_gap=0.01` on all of them. The plain
 fits have no bound on the gap; both count until they have the lower one of their two final
-likelihoods. Blind fits miss two bounds: they also fit and evaluate P(group | x), and their tilt takes
-about twice the iterations.""",
+likelihoods. Blind fits miss two bounds: they also fit and evaluate P(group | x), and their tilt
+takes about twice the iterations.""",
     "tabular": "One thread, `n_components=10`, `n_init=1` and `max_gap=0.01`.",
     "passes": """\
 `model.n_passes_` is this count, and `model.history_["passes"]` has it for every iteration. A pass
