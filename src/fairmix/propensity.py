@@ -83,6 +83,8 @@ class Propensity:
         for part in _indicators(self.slots, self.gaps, rows, dtype):
             scores += coefficients[:, start : start + part.shape[1]] @ part.T
             start += part.shape[1]
+        if start != coefficients.shape[1]:
+            raise ValueError(f"{coefficients.shape[1]} coefficients do not fit to {start} columns.")
         scores -= scores.max(axis=0)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=0)
