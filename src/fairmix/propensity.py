@@ -97,7 +97,8 @@ class Propensity:
         with np.errstate(over="ignore", invalid="ignore"):
             # A missing number counts as the mean.
             z = np.fmax.reduce(np.abs(self.numbers(corners)), axis=0, keepdims=True, initial=0)
-            numbers = np.hstack([z, _powers(z)])[0]
+            # Quadratic forms multiply by one number, then by the other, which may be small.
+            numbers = np.hstack([z, _powers(np.maximum(z, 1))])[0]
             size = np.abs(self.coefficients).astype(corners.dtype)
             largest = size[:, : len(numbers)] @ numbers + size[:, len(numbers) :].sum(axis=1)
             largest += np.abs(self.intercepts).astype(corners.dtype)
