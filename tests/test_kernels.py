@@ -304,3 +304,23 @@ def test_columns_by_many_rows_in_one_go(n_rows, dtype, order):
     assert np.array_equal(found, table - row)
     assert by_column(np.multiply, found, row, found) is found
     assert np.array_equal(found, (table - row) * row)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("temperature", [1.0, 0.3, 0.05])
+@pytest.mark.parametrize("rough", [False, True])
+def test_no_responsibility_is_denormal(dtype, temperature, rough):
+    # Logits far apart: without a floor, exp gives denormal numbers, which are slow to work with.
+    rng = np.random.default_rng(0)
+    spread = 500.0
+    T = rng.normal(size=(4000, 2)).astype(dtype)
+    groups = np.zeros(len(T), dtype=np.intp)
+    block = Block(Features(T, None), groups, 1, np.dtype(dtype))
+    logits = Logits(rng.normal(size=K), spread * rng.normal(size=(K, 2)))
+    psi = forward(block, Tilt(logits, None, temperature), rough=rough).psi
+    exact = softmax((logits.b[:, None] + logits.W @ T.T.astype(np.float64)) / temperature, axis=0)
+    assert (exact < np.finfo(psi.dtype).tiny).any()
+    assert psi.min() >= 1e-20
+    # Single precision rounds logits, which go into the thousands; rough ones less their largest.
+    atol = 1e-3 / temperature if dtype == np.float32 else 1e-5 if rough else 1e-12
+    np.testing.assert_allclose(psi, exact, rtol=0, atol=atol)

@@ -107,7 +107,10 @@ class Features(NamedTuple):
 def by_column(
     operate: np.ufunc, table: FloatArray, row: FloatArray, out: FloatArray | None = None
 ) -> FloatArray:
-    """``operate(table, row)``, many rows in one go: NumPy is slow where the last axis is short."""
+    """``operate(table, row)``, many rows in one go: NumPy is slow where the last axis is short.
+
+    ``out``, if given, is contiguous, as ``table`` itself may be.
+    """
     out = np.empty(table.shape, table.dtype) if out is None else out
     if not table.flags.c_contiguous or not table.size:
         return np.asarray(operate(table, row, out=out))

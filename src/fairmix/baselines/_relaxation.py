@@ -29,6 +29,8 @@ RELAX = 0.97
 MAX_DOUBLINGS = 60
 # Mass, as a share of all, that every group has in every cluster, so that logarithms exist.
 PSEUDO_MASS = 1e-12
+# Logits below the largest of a row: exp(-44) is less than the rounding of a sum with one.
+LOWEST = -44.0
 
 
 class State(NamedTuple):
@@ -113,6 +115,8 @@ def _softmax_numerator(block: FloatArray, sharpness: float, tilt: FloatArray) ->
     s = block * -sharpness
     s -= tilt[:, None]
     s -= s.max(axis=0)
+    # What is farther below is nothing beside the largest, and denormal numbers are slow.
+    np.maximum(s, LOWEST, out=s)
     np.exp(s, out=s)
     return s
 

@@ -27,8 +27,10 @@ NOTHING = np.zeros(0)
 # Logits go into exp less those of one cluster, the base, and less this. What is far below the base
 # may underflow, for it is nothing beside it; so others may exceed it by all the more.
 LOWERED = 60.0
-# exp of this is nothing beside that of the base. Cold logits go far below, where exp is slow.
-NEGLIGIBLE = -150.0
+# A responsibility below this, exp(-44), counts as this: what is lost is nothing beside rounding.
+# Without the floor some percent of the responsibilities of well separated clusters are denormal
+# numbers, at which processors make exp, and many of them also products, up to ten times as slow.
+NEGLIGIBLE = 7.8e-20
 # Up to this many groups, curvature is summed per pair of contrasts; above, per group.
 FEW_GROUPS = 3
 # Up to this many dense features their sums come with the masses from one product. That depends on
@@ -215,9 +217,9 @@ def _softmax(
     No search for the largest logit comes first: the base alone makes the sum of exp large enough.
     Where it is too large, the rows are worked out again, less their largest logit.
     """
-    cold = tilt.temperature < 1.0
+    top_known = tilt.temperature < 1.0
     with np.errstate(over="ignore", invalid="ignore"):
-        psi = _exponential(lowered, cold=cold, rough=rough)
+        psi = _exponential(lowered, top_known=top_known, rough=rough)
         total = psi.sum(axis=0)
         each = taken + np.log(total)
         logsumexp = _weighted_sum(each, block.weight)
@@ -225,20 +227,26 @@ def _softmax(
         far = np.flatnonzero(~np.isfinite(each))
         near = tilted(block, tilt, far)
         top = near.max(axis=0)
-        psi[:, far] = _exponential(near - top, cold=cold, rough=rough)
+        psi[:, far] = _exponential(near - top, top_known=True, rough=rough)
         total[far] = psi[:, far].sum(axis=0)
         each[far] = top + np.log(total[far])
         logsumexp = _weighted_sum(each, block.weight)
+    if not top_known:
+        np.maximum(psi, NEGLIGIBLE * total, out=psi)
     psi *= 1 / total
     return psi, logsumexp
 
 
-def _exponential(logits: FloatArray, *, cold: bool, rough: bool) -> FloatArray:
-    """Exponential; double precision is overwritten."""
-    if rough and logits.dtype != np.float32:
-        return np.exp(logits.astype(np.float32))
-    if cold and logits.dtype != np.float32:
-        np.maximum(logits, NEGLIGIBLE, out=logits)
+def _exponential(logits: FloatArray, *, top_known: bool, rough: bool) -> FloatArray:
+    """Exponential, nowhere denormal; ``logits`` may be overwritten.
+
+    ``top_known``: the largest logit of each row is zero, so what is negligible is known, too.
+    """
+    if rough:
+        logits = logits.astype(np.float32, copy=False)
+    lowest = np.log(NEGLIGIBLE) if top_known else np.log(np.finfo(logits.dtype).tiny) + 1
+    # A row of equal numbers, because NumPy is three times as slow with a single one.
+    np.maximum(logits, np.full(logits.shape[1], lowest, logits.dtype), out=logits)
     return np.asarray(np.exp(logits, out=logits))
 
 
@@ -360,4 +368,5 @@ def log_densities(block: Block, tilt: Tilt) -> FloatArray:
     """Log-density of each row under the untilted mixture, (n,)."""
     logits = tilted(block, tilt.untilted)
     top = logits.max(axis=0)
-    return np.asarray(top + np.log(np.exp(logits - top).sum(axis=0)))
+    apart = _exponential(logits - top, top_known=True, rough=False)
+    return np.asarray(top + np.log(apart.sum(axis=0)))
