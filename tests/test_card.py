@@ -95,12 +95,13 @@ def test_figures_are_those_of_the_model():
 
 def test_a_bound_that_is_missed_is_said():
     model = fitted(max_gap=0.05)
-    model.label_gap_ = 0.3
+    model.gap_ = model.label_gap_ = 0.3
     assert cells(model_card(model), "gap of the labels") == [
         "0.3000, **the bound 0.05 is not met**"
     ]
-    model.set_params(max_gap=0.0).label_gap_ = 0.001
-    assert "met within a row or two" in cells(model_card(model), "gap of the labels")[0]
+    model.set_params(max_gap=0.0)
+    model.gap_ = model.label_gap_ = model.resolution_ / 2
+    assert "met as closely as whole rows can" in cells(model_card(model), "gap of the labels")[0]
 
 
 def test_other_strengths_claim_no_bound():
@@ -157,10 +158,12 @@ def test_names_cannot_be_markup():
 
 def test_many_groups_and_small_ones():
     groups = np.array([f"g{i % 14}" for i in range(N_ROWS)])
-    card = model_card(fitted(groups=groups, fairness_strength=0))
+    card = model_card(fitted(groups=groups, fairness_strength=0, min_group_size=1))
     assert "Not shown: 2 more groups." in card
-    assert "Small groups, whose shares are hardly known: g0 (22 rows)" in card
     assert len(cells(card, "0")) == 1 + 12
+    groups[:3] = "rare"
+    card = model_card(fitted(groups=groups, fairness_strength=0, min_group_size=10))
+    assert "Not judged, because they are small: rare (3 rows)." in card
 
 
 def test_an_unfitted_model_has_no_card():

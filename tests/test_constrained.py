@@ -23,7 +23,6 @@ from cases import (
 from fairmix import FairMixture, metrics
 from fairmix.datasets import make_grouped_blobs
 from fairmix.families import COVARIANCE_TYPES, Gaussian
-from fairmix.fitting import allowed_gap
 from fairmix.initialization import start
 from fairmix.mixture import Mixture
 from fairmix.objective import Bounded, Objective
@@ -171,13 +170,13 @@ def test_bound_holds_with_all_clusters_or_is_said_to_be_missed(
     gap = getattr(metrics, criterion)(labels if gap_of == "labels" else responsibilities, groups)
     assert model.gap_ == pytest.approx(gap, abs=1e-9)
     assert len(np.unique(labels)) == 3
-    if gap <= allowed_gap(max_gap, gap_of, model.group_sizes_):
+    if gap <= max(max_gap, model.resolution_) + 1e-12:
         assert not caught
         return
     assert excused
     (warning,) = caught
     assert warning.category is ConvergenceWarning
-    assert f"is {gap:.4g}, above max_gap={max_gap:g}" in str(warning.message)
+    assert f"is {gap:.6g}, above max_gap={max_gap:g}" in str(warning.message)
     assert re.search("Equal rows get equal labels.*Loosen max_gap", str(warning.message))
 
 
@@ -196,7 +195,7 @@ def test_responsibilities_do_not_meet_a_bound_of_zero_by_merging():
         random_state=1,
     )
     model.fit(X, sensitive_features=groups)
-    assert model.soft_gap_ <= allowed_gap(0, "probabilities", model.group_sizes_)
+    assert model.soft_gap_ <= 1e-6
     assert len(np.unique(model.labels_)) == 4
 
 
@@ -213,7 +212,7 @@ def test_labels_meet_a_bound_of_zero_where_straight_steps_end_short():
         random_state=1,
     )
     model.fit(X, sensitive_features=groups)
-    assert model.label_gap_ <= allowed_gap(0, "labels", model.group_sizes_)
+    assert model.label_gap_ <= model.resolution_
     assert len(np.unique(model.labels_)) == 4
 
 

@@ -233,7 +233,10 @@ def test_small_groups_are_named(toy):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, sensitive_features=names)
-    assert any("fewer than 30 rows: 'rare' (10 rows)" in str(w.message) for w in caught)
+    assert any(
+        "Not judged: 'rare' (10 rows). Groups of fewer than min_group_size=30" in str(w.message)
+        for w in caught
+    )
 
 
 def test_report_counts_what_predict_says(toy):

@@ -10,6 +10,7 @@ from fairmix import FairMixture
 from fairmix.estimator._frames import MAX_LEVELS
 from inputs import (
     FRAME,
+    MISSED,
     SMALL,
     UNSETTLED,
     Bad,
@@ -49,12 +50,17 @@ GROUPS: dict[str, Row] = {
     "infinity as a name": Odd(lambda: np.where(G == 0, np.inf, 1.0), check=names("1.0", "inf")),
     "two columns": Odd(
         lambda: np.c_[G, [0, 1] * HALF],
-        (SMALL,),
         check=names("0 & 0", "0 & 1", "1 & 0", "1 & 1"),
         settings={"fairness_strength": 0},
     ),
-    "a group of one row": Odd(lambda: ["a"] * (N - 1) + ["b"], (SMALL, UNSETTLED)),
-    "as many groups as clusters of three": Odd(lambda: np.arange(N) % 3, (SMALL,)),
+    "a group of one row": Odd(lambda: ["a"] * (N - 1) + ["b"], (UNSETTLED, MISSED)),
+    "a group of one row, not judged": Odd(
+        lambda: ["a"] * (N - 1) + ["b"],
+        (SMALL,),
+        check=lambda model: model.verdict_ == "not judged" and model.unjudged_groups_ == {"b": 1},
+        settings={"min_group_size": 2},
+    ),
+    "as many groups as clusters of three": Odd(lambda: np.arange(N) % 3),
     "one group": Bad(lambda: ["a"] * N, "one group only, 'a'"),
     "too few": Bad(lambda: G[:5], "has 5 rows, the data has 60"),
     "none at all": Bad(lambda: [], "has 0 rows"),
@@ -144,7 +150,9 @@ SETTINGS: dict[str, Row] = {
 
 
 def fit(groups=G, weight=None, table=X, **settings):
-    model = FairMixture(**{"n_components": 2, "max_gap": 0.2, "random_state": 0} | settings)
+    # Rows are few here, and groups smaller still.
+    usual = {"n_components": 2, "max_gap": 0.2, "random_state": 0, "min_group_size": 1}
+    model = FairMixture(**usual | settings)
     return model.fit(table, sensitive_features=groups, sample_weight=weight)
 
 
@@ -193,7 +201,7 @@ def test_a_group_that_is_also_a_feature_is_told():
 def test_five_thousand_groups():
     rng = np.random.default_rng(0)
     rows, groups = rng.normal(size=(6_000, 2)), np.arange(6_000) % 5_000
-    with warned(SMALL):
+    with warned():
         model = fit(groups, table=rows, fairness_strength=0, max_iter=50, tol=1e-2)
     assert len(model.groups_) == 5_000
     assert model.rates_.shape == (5_000, 2)

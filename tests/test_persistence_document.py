@@ -100,7 +100,7 @@ def test_a_document_that_is_too_long(tmp_path):
 WRONG = [
     ("format", "other", "format is 'other'"),
     ("format", ..., "has no 'format'"),
-    ("schema", 2, "it has schema 2, written by fairmix .*reads up to schema 1. Update fairmix"),
+    ("schema", 3, "it has schema 3, written by fairmix .*reads up to schema 2. Update fairmix"),
     ("schema", 0, "schema is 0"),
     ("schema", True, "schema is True"),
     ("schema", "1", "schema is '1'"),
@@ -153,7 +153,7 @@ WRONG = [
     ("propensity", {"slots": [3]}, r"propensity_deviation\.npy is missing"),
     ("propensity", {"slots": 3}, r"propensity_deviation\.npy is missing"),
     ("propensity", ..., "has no 'propensity'"),
-    ("fitted.gap_", None, "gap_ is None, not a number"),
+    ("fitted.gap_", None, "gap_ is nan, not a number from 0"),
     ("fitted.gap_", ..., "has no 'gap_'"),
     ("fitted.n_iter_", -3, "n_iter_ is -3"),
     ("fitted.n_passes_", -0.5, "n_passes_ is -0.5, not a number of at least 0"),

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from fairmix import FairMixture, load
 from fairmix.families import COVARIANCE_TYPES
-from fairmix.fitting import allowed_gap
 from fairmix.metrics import balance, gap
 from inputs import EMPTY, MISSED, UNSETTLED, assert_sound
 
@@ -74,7 +73,7 @@ def test_a_fit_meets_its_bound_or_warns(table, chosen):
     frame, groups = table
     model, messages = fit(frame, groups, chosen)
     assert_sound(model, len(frame))
-    allowed = allowed_gap(model.max_gap, model.gap_of, model.group_sizes_)
+    allowed = max(model.max_gap, model.resolution_) + 1e-12
     assert (model.gap_ > allowed) == told(MISSED, messages)
     filled = len(np.unique(model.labels_))
     assert (filled < model.n_components) == told(EMPTY, messages)

@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairmix.certificate import Certificate
 from fairmix.estimator import FairMixture
-from fairmix.estimator._input import FEW
-from fairmix.fitting import allowed_gap
 from fairmix.persistence import LOCAL_PARAMETERS
+from fairmix.verdict import verdict_of
 
 CITATION = "The method: J. Park, K. Kim, J. Lee and Y. Kim, Fair Model-Based Clustering, AAAI 2026."
 TAGS = ("fairmix", "clustering", "mixture-model", "fairness", "tabular")
@@ -132,13 +131,9 @@ def _uses(model: FairMixture, intended_use: str | None) -> list[str]:
     if len(model.groups_) == 0:
         limits[0] = "No groups were given, so nothing is known of how they spread over clusters."
         del limits[2]
-    small = [
-        f"{_text(name)} ({size} rows)"
-        for name, size in zip(model.groups_.tolist(), model.group_sizes_.tolist(), strict=True)
-        if size < FEW
-    ]
+    small = [f"{_text(name)} ({size} rows)" for name, size in model.unjudged_groups_.items()]
     if small:
-        limits.append(f"Small groups, whose shares are hardly known: {_listed(small)}.")
+        limits.append(f"Not judged, because they are small: {_listed(small)}.")
     if model._model.aware:
         limits.append(
             "The map uses the group of each row: two rows that differ only in it can get different "
@@ -224,8 +219,8 @@ def _gap(model: FairMixture, of: str, bounded: bool) -> str:
         return f"{value:.4f}"
     if value <= model.max_gap:
         return f"{value:.4f}, the bound {model.max_gap:g} is met"
-    if value <= allowed_gap(model.max_gap, of, model.group_sizes_):
-        return f"{value:.4f}, the bound {model.max_gap:g} is met within a row or two"
+    if verdict_of(model).holds:
+        return f"{value:.4f}, the bound {model.max_gap:g} is met as closely as whole rows can"
     return f"{value:.4f}, **the bound {model.max_gap:g} is not met**"
 
 

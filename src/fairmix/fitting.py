@@ -28,10 +28,10 @@ from fairmix.solvers import (
     Solution,
     Status,
     Strength,
-    resolution,
 )
-from fairmix.tables import Batches, Moments, Store, Table
-from fairmix.totals import FloatArray, IntArray
+from fairmix.tables import Batches, Moments, Rowlike, Store, Table
+from fairmix.totals import FloatArray
+from fairmix.verdict import SOFT_RESOLUTION
 
 # Parameters and, where they are known, multipliers.
 Beginning = tuple[FloatArray, FloatArray | None]
@@ -58,10 +58,6 @@ PROPENSITY_ROWS = 50_000
 FAIRNESS_ROWS = 50_000
 # How far from the mean, in standard deviations, the centre of a column may be.
 CENTRED = 1e-3
-# How far above the bound the gap of responsibilities may end, by rounding.
-SOFT_TOLERANCE = 1e-5
-# The same for labels, whose rates are shares of rows: only the last digits are in doubt.
-LABEL_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -137,10 +133,15 @@ def make_propensity(settings: Settings, store: Store, seed: int) -> Propensity |
     """P(group | x), for a blind map of the dual solver, which the bounded ones start from."""
     fair = settings.fairness_strength != 0 and store.n_groups > 1
     dual = settings.solver == "dual" or settings.fairness_strength == "auto"
-    if not fair or not dual or settings.assignment == "aware":
+    # An aware map needs it for rows of no group that is judged.
+    known = settings.assignment == "aware" and not store.aside
+    if not fair or not dual or known:
         return None
     sample = store.sample(PROPENSITY_ROWS, np.random.default_rng(seed))
-    weight, mean = sample.weight, float(store.group_sizes.sum()) / store.n_rows
+    judged = np.flatnonzero(sample.groups < store.n_groups)
+    if len(judged) < sample.n_rows:
+        sample = sample.take(judged)
+    weight, mean = sample.weight, float(store.group_sizes.sum() / store.group_counts.sum())
     if weight is not None and mean < 1 and not np.isclose(mean, 1):
         # Shares of a whole, not counts of rows, which the penalty of a regression is weighed by.
         weight = weight / mean
@@ -212,7 +213,7 @@ def _target(settings: Settings, learn: Objective, table: Table) -> float:
         sizes = table.group_sizes / table.group_sizes.sum() * learn.fair.n_rows
         rate = 1 / settings.n_components
         bound -= float(np.sqrt(rate * (1 - rate) * (1 / sizes).sum()))
-    return max(bound, 0.5 * resolution(learn.fair.group_sizes) if settings.on_labels else 0.0)
+    return max(bound, resolution(settings, learn.fair) if settings.on_labels else 0.0)
 
 
 def make_climber(settings: Settings, n_batches: int) -> EM | GradientDescent:
@@ -313,9 +314,7 @@ def _solve_dual(
             climbed.append(
                 solver.climb(learn.fresh(), theta, callback=callback, multipliers=multipliers)
             )
-    allowed = np.inf
-    if bounded:
-        allowed = allowed_gap(settings.max_gap, settings.gap_of, table.group_sizes)
+    allowed = max(settings.max_gap, resolution(settings, table)) if bounded else np.inf
     done = [solver.finish(learn.mixture, rough, near, table) for rough in climbed]
     return max(done, key=lambda s: (s.gap <= allowed, s.filled, s.objective))
 
@@ -365,11 +364,11 @@ def _screen(
     return starts[: settings.n_init]
 
 
-def allowed_gap(max_gap: float, gap_of: str, group_sizes: FloatArray | IntArray) -> float:
-    """Gap up to which ``max_gap`` counts as met: that and rounding; for labels ``resolution``."""
-    if gap_of == "labels":
-        return max(max_gap + LABEL_TOLERANCE, resolution(group_sizes))
-    return max_gap + SOFT_TOLERANCE
+def resolution(settings: Settings, table: Rowlike) -> float:
+    """The gap below which a fit cannot be asked to go."""
+    if not settings.on_labels:
+        return SOFT_RESOLUTION
+    return settings.measure.resolution(table.group_sizes, table.rate_steps, settings.n_components)
 
 
 @contextmanager

@@ -8,18 +8,28 @@ same groups always get the same codes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["Groups", "encode_groups", "encode_labels", "listed", "match_groups"]
+__all__ = [
+    "Groups",
+    "MissingGroups",
+    "Seats",
+    "encode_groups",
+    "encode_labels",
+    "judged_groups",
+    "listed",
+    "match_groups",
+]
 
 Codes = NDArray[np.signedinteger[Any]]
+MissingGroups = Literal["error", "drop", "group"]
 
 SEPARATOR = " & "
 PART_ROWS = 2**20
@@ -27,6 +37,8 @@ PART_ROWS = 2**20
 FEW_TEXTS = 6
 UNKNOWN_TITLE = "group"
 MISSING = -1
+# The label of what is missing, where that makes a group of its own.
+MISSING_LABEL = "missing"
 SHOWN = 10  # names that an error message lists before it says how many more there are
 
 
@@ -37,13 +49,18 @@ class Groups:
     Attributes
     ----------
     codes : ndarray of shape (n_rows,)
-        The number of the group of each row, from 0 to ``len(names) - 1``.
+        The number of the group of each row, from 0 to ``len(names) - 1``; ``len(names)`` for a row
+        of a group that is not judged, -1 for one whose group is missing.
     names : tuple of str
         The groups, sorted by the value of their labels.
     sizes : ndarray of shape (n_groups,)
         Rows per group; none is zero.
     title : str
         The name of the column or columns, ``"group"`` when there is none.
+    unjudged : dict of str to int
+        Groups that are too small to be judged, and their rows.
+    n_missing : int
+        Rows whose group is missing.
 
     Examples
     --------
@@ -55,6 +72,29 @@ class Groups:
     names: tuple[str, ...]
     sizes: Codes
     title: str
+    unjudged: dict[str, int] = field(default_factory=dict)
+    n_missing: int = 0
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """All groups, those that are judged first."""
+        return (*self.names, *self.unjudged)
+
+    def judged(self, smallest: int) -> Groups:
+        """With the groups of fewer rows than this set aside."""
+        large = self.sizes >= smallest
+        if large.all():
+            return self
+        n_judged = int(large.sum())
+        # The extra last entry is where the code -1 of a missing group points.
+        code = np.full(len(self.names) + 1, n_judged, dtype=self.codes.dtype)
+        code[-1] = MISSING
+        code[:-1][large] = np.arange(n_judged)
+        small = {self.names[g]: int(self.sizes[g]) for g in np.flatnonzero(~large)}
+        names = tuple(self.names[g] for g in np.flatnonzero(large))
+        return replace(
+            self, codes=code[self.codes], names=names, sizes=self.sizes[large], unjudged=small
+        )
 
     @property
     def titles(self) -> list[str]:
@@ -63,7 +103,14 @@ class Groups:
 
     def compact(self) -> Groups:
         """The same with the shortest integers that hold all codes. Do not calculate with them."""
-        return replace(self, codes=self.codes.astype(np.min_scalar_type(-len(self.names))))
+        # One more, for rows of groups that are not judged.
+        return replace(self, codes=self.codes.astype(np.min_scalar_type(-len(self.names) - 1)))
+
+    def counted(self, weight: NDArray[np.floating[Any]] | None) -> Groups:
+        """With the sizes of the rows that have a weight."""
+        if weight is None or weight.all():
+            return self
+        return replace(self, sizes=_count(self.codes[weight > 0], len(self.names)))
 
     def take(self, rows: Codes) -> Groups:
         """Groups of some rows; groups that have none of them are dropped."""
@@ -72,11 +119,54 @@ class Groups:
         return Groups(codes, names, np.bincount(codes, minlength=len(names)), self.title)
 
 
+@dataclass(frozen=True)
+class Seats:
+    """How a store seats rows: in one of the groups that are compared, or aside.
+
+    Groups that are not judged, and rows whose group is missing, stand aside; the latter count for
+    nothing. With fewer than two groups to compare, all rows are in one.
+    """
+
+    n_groups: int
+    aside: bool
+
+    @classmethod
+    def of(cls, groups: Groups | None) -> Seats:
+        """Seats for rows of these groups."""
+        if groups is None or len(groups.names) < 2:
+            return cls(1, aside=False)
+        return cls(len(groups.names), aside=bool(groups.unjudged) or groups.n_missing > 0)
+
+    def codes(self, codes: Codes) -> Codes:
+        """From the codes of `Groups` to those of a store."""
+        if self.n_groups == 1:
+            return np.zeros(len(codes), dtype=np.intp)
+        missing = codes < 0
+        if not missing.any():
+            return codes
+        if not self.aside:
+            raise ValueError(
+                f"sensitive_features has {int(missing.sum())} missing labels. The fit had none, so "
+                "an aware map cannot place these rows. Drop them, or fit with assignment='blind'."
+            )
+        return np.where(missing, codes.dtype.type(self.n_groups), codes)
+
+    @staticmethod
+    def weight(
+        codes: Codes, weight: NDArray[np.floating[Any]] | None
+    ) -> NDArray[np.floating[Any]] | None:
+        """Weights, zero where the group is missing."""
+        if not len(codes) or codes.min() >= 0:
+            return weight
+        return np.where(codes < 0, 0.0, 1.0 if weight is None else weight)
+
+
 def encode_groups(
     sensitive_features: object,
     *,
     n_rows: int | None = None,
     argument: str = "sensitive_features",
+    missing: MissingGroups = "error",
 ) -> Groups:
     """Number the groups of ``sensitive_features``.
 
@@ -86,11 +176,13 @@ def encode_groups(
         One label per row (list, tuple, NumPy array, pandas, Polars or Arrow column), or several
         columns (2-D array, list of tuples, table). Several columns form their intersections,
         of which only those that occur become groups. The labels may be strings, numbers, bools
-        or categories; a missing label is an error.
+        or categories.
     n_rows : int, optional
         The number of rows that there must be.
     argument : str, default="sensitive_features"
         The name that error messages give to the input.
+    missing : {"error", "drop", "group"}, default="error"
+        What a missing label is: an error, no group (the code -1), or the label ``"missing"``.
 
     Returns
     -------
@@ -105,8 +197,8 @@ def encode_groups(
     [0, 1, 0]
     """
     columns = _columns(sensitive_features, argument)
-    coded = [encode_labels(values, argument) for _, values in columns]
-    _check_rows(coded, n_rows, argument)
+    coded = [encode_labels(values, argument, missing) for _, values in columns]
+    _check_rows(coded, n_rows, argument, missing)
     codes, labels = _intersect(coded)
     if len(codes) > PART_ROWS:
         # Arrow would keep what the labels took.
@@ -117,8 +209,9 @@ def encode_groups(
     return Groups(
         codes=codes,
         names=names,
-        sizes=np.bincount(codes, minlength=len(names)),
+        sizes=_count(codes, len(names)),
         title=SEPARATOR.join(titles) if len(titles) == len(columns) else UNKNOWN_TITLE,
+        n_missing=int((codes == MISSING).sum()) if missing == "drop" else 0,
     )
 
 
@@ -129,6 +222,7 @@ def match_groups(
     n_rows: int | None = None,
     argument: str = "sensitive_features",
     noun: str = "groups",
+    missing: MissingGroups = "error",
 ) -> Codes:
     """Number the groups of new rows as they were numbered before.
 
@@ -144,18 +238,20 @@ def match_groups(
         The name that error messages give to the input.
     noun : str, default="groups"
         What error messages call the labels.
+    missing : {"error", "drop", "group"}, default="error"
+        As in `encode_groups`.
 
     Returns
     -------
     ndarray of shape (n_rows,)
-        The position in ``names`` of the group of each row.
+        The position in ``names`` of the group of each row, -1 where it is missing.
 
     Examples
     --------
     >>> match_groups(["Male", "Male"], names=["Female", "Male"]).tolist()
     [1, 1]
     """
-    groups = encode_groups(sensitive_features, n_rows=n_rows, argument=argument)
+    groups = encode_groups(sensitive_features, n_rows=n_rows, argument=argument, missing=missing)
     position = {name: code for code, name in enumerate(names)}
     unseen = [name for name in groups.names if name not in position]
     if unseen:
@@ -164,8 +260,39 @@ def match_groups(
             f"It knows {listed(names)}; give these rows one of the known {noun} or fit again "
             f"on data with all {noun}."
         )
-    known = np.array([position[name] for name in groups.names], dtype=np.intp)
+    # The extra last entry is where the code -1 of a missing group points.
+    known = np.array([*(position[name] for name in groups.names), MISSING], dtype=np.intp)
     return known[groups.codes]
+
+
+def judged_groups(
+    sensitive_features: object,
+    names: Sequence[str],
+    unjudged: Collection[str],
+    *,
+    n_rows: int | None = None,
+    missing: MissingGroups = "error",
+) -> Codes:
+    """Number the groups of rows as `Groups.codes` does, after `Groups.judged`.
+
+    Parameters
+    ----------
+    sensitive_features : array-like or table
+        As in `encode_groups`.
+    names, unjudged : sequences of str
+        The known groups, those that are judged and the others.
+    n_rows : int, optional
+        The number of rows that there must be.
+    missing : {"error", "drop", "group"}, default="error"
+        As in `encode_groups`.
+
+    Examples
+    --------
+    >>> judged_groups(["f", "x", "m"], names=["f", "m"], unjudged=["x"]).tolist()
+    [0, 2, 1]
+    """
+    codes = match_groups(sensitive_features, [*names, *unjudged], n_rows=n_rows, missing=missing)
+    return np.minimum(codes, len(names))
 
 
 def _columns(data: object, argument: str) -> list[tuple[object, Any]]:
@@ -235,8 +362,10 @@ def _nonempty(columns: list[tuple[object, Any]], argument: str) -> list[tuple[ob
     return columns
 
 
-def encode_labels(values: Any, argument: str) -> tuple[Codes, tuple[str, ...]]:
-    """Codes (-1 where missing) and sorted labels of one column."""
+def encode_labels(
+    values: Any, argument: str, missing: MissingGroups = "error"
+) -> tuple[Codes, tuple[str, ...]]:
+    """Codes and sorted labels of one column; what is missing is -1, or a label of its own."""
     try:
         codes, found = _factorize_arrow(_as_arrow(values))
     except (pa.ArrowException, OverflowError):
@@ -248,8 +377,12 @@ def encode_labels(values: Any, argument: str) -> tuple[Codes, tuple[str, ...]]:
     rank = np.full(len(found) + 1, MISSING, dtype=np.intp)
     rank[order] = np.arange(len(order))
     labels = tuple(str(found[i]) for i in order)
+    numbers = _translated(codes, rank)
+    if missing == "group" and len(numbers) and numbers.min() == MISSING:
+        numbers[numbers == MISSING] = len(labels)
+        labels = (*labels, MISSING_LABEL)
     _check_names(labels, argument)
-    return _translated(codes, rank), labels
+    return numbers, labels
 
 
 def _as_arrow(values: Any) -> Any:
@@ -340,7 +473,10 @@ def _sorted_by_value(indices: list[int], found: list[Any]) -> list[int]:
 
 
 def _check_rows(
-    coded: list[tuple[Codes, tuple[str, ...]]], n_rows: int | None, argument: str
+    coded: list[tuple[Codes, tuple[str, ...]]],
+    n_rows: int | None,
+    argument: str,
+    missing: MissingGroups,
 ) -> None:
     length = len(coded[0][0])
     if n_rows is not None and length != n_rows:
@@ -349,15 +485,17 @@ def _check_rows(
         )
     if length == 0:
         raise ValueError(f"{argument} has 0 rows. Give at least one label.")
-    missing = np.zeros(length, dtype=bool)
+    absent = np.zeros(length, dtype=bool)
     for codes, _ in coded:
-        missing |= codes == MISSING
-    check_missing(int(missing.sum()), length, argument)
+        absent |= codes == MISSING
+    check_missing(int(absent.sum()), length, argument, missing)
 
 
-def check_missing(n_missing: int, n_rows: int, argument: str) -> None:
-    """Refuse missing labels."""
-    if n_missing:
+def check_missing(n_missing: int, n_rows: int, argument: str, missing: MissingGroups) -> None:
+    """Refuse missing labels, unless they may be dropped and others are left."""
+    if n_missing and missing == "drop" and n_missing == n_rows:
+        raise ValueError(f"{argument}: all {n_rows} labels are missing. Give at least some.")
+    if n_missing and missing == "error":
         raise ValueError(
             f"{argument} has {n_missing} missing labels in {n_rows} rows. Drop these rows, or "
             "give them a group of their own such as 'unknown'."
@@ -371,9 +509,18 @@ def _intersect(
     codes, first = coded[0]
     labels: list[tuple[str, ...]] = [(label,) for label in first]
     for other, names in coded[1:]:
-        occurring, codes = _renumber(codes * len(names) + other, len(labels) * len(names))
+        known = np.flatnonzero((codes != MISSING) & (other != MISSING))
+        crossed = codes[known] * len(names) + other[known]
+        occurring, numbers = _renumber(crossed, len(labels) * len(names))
+        codes = np.full(len(codes), MISSING, dtype=np.intp)
+        codes[known] = numbers
         labels = [(*labels[c // len(names)], names[c % len(names)]) for c in occurring.tolist()]
     return codes, labels
+
+
+def _count(codes: Codes, n_groups: int) -> Codes:
+    """Rows of each group."""
+    return np.bincount(codes + 1, minlength=n_groups + 1)[1:]
 
 
 def _renumber(codes: Codes, bound: int) -> tuple[Codes, Codes]:

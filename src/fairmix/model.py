@@ -36,9 +36,10 @@ class Assignment:
         """Labels (n,) or none, and the masses (M, K)."""
         crisp, soft = self._tilts
         labels = hard_labels(block, crisp)
-        size = (block.n_groups, len(self.logits.b))
+        size = (block.n_indicators, len(self.logits.b))
         cells = block.groups * np.intp(size[1]) + labels
         hard = np.bincount(cells, block.weight, size[0] * size[1]).reshape(size)
+        hard = hard[: block.n_groups]
         mass = forward(block, soft, likelihood=False).mass
         assert mass is not None
         return labels if self.labels else labels[:0], hard.astype(np.float64), mass
@@ -59,9 +60,11 @@ class Model:
     offsets : (M, K) array or None
         The tilt; None assigns by the mixture alone.
     propensity : Propensity or None
-        P(group | x) of a blind tilt; an aware one needs each row's group.
+        P(group | x) of a blind tilt, and of an aware one for rows whose group is not judged.
     temperature : float
         Of the responsibilities.
+    aware : bool
+        Whether assignment needs the group of each row.
     """
 
     columns: Columns
@@ -70,21 +73,29 @@ class Model:
     offsets: FloatArray | None = None
     propensity: Propensity | None = None
     temperature: float = 1.0
+    aware: bool = False
 
     @property
-    def aware(self) -> bool:
-        """Whether assignment needs the group of each row."""
-        return self.offsets is not None and self.propensity is None
+    def places_aside(self) -> bool:
+        """Whether an aware map can place rows of no group that is judged."""
+        return self.aware and self.propensity is not None
 
     def table(self, store: Store) -> Table:
         """Rows encoded for this model, for a single sweep."""
-        return Table(store, self.mixture.family.encode, propensity=self.propensity, keep=False)
+        return Table(
+            store,
+            self.mixture.family.encode,
+            propensity=self.propensity,
+            aware=self.aware,
+            keep=False,
+        )
 
     def _table(self, rows: Rows, groups: IntArray | None, n_jobs: int) -> Table:
         store = MemoryStore(
             rows,
             groups=None if self.offsets is None else groups,
             n_groups=1 if self.offsets is None else len(self.offsets),
+            aside=self.places_aside,
             n_jobs=n_jobs,
         )
         return self.table(store)

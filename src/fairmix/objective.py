@@ -166,7 +166,7 @@ class Objective:
 
     def gradient(self, point: Point) -> FloatArray:
         """Derivative of ``evaluate(theta).value``."""
-        alpha = 1 / float(self.table.group_sizes.sum())
+        alpha = 1 / self.table.weight_sum
         pull = self.pull(point.rates)
         if self._one_pass:
             sums = self.table.softmax_pass(point.logits, alpha=alpha, pull=pull).sums

@@ -17,7 +17,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmix.estimator import FairMixture
-from fairmix.fitting import allowed_gap
 from fairmix.metrics import clustering_cost
 from fairmix.path_table import (
     INFORMATION,
@@ -28,6 +27,7 @@ from fairmix.path_table import (
     mark_dominated,
 )
 from fairmix.progress import progress
+from fairmix.verdict import MISSED, verdict_of
 
 __all__ = [
     "FrontRow",
@@ -168,11 +168,7 @@ class _Fit:
     @property
     def met(self) -> bool:
         """Whether the bound holds; True where there is none."""
-        model = self.model
-        if len(model.groups_) < 2 or model.fairness_strength != "auto":
-            return True
-        allowed = allowed_gap(model.max_gap, model.gap_of, model.group_sizes_)
-        return bool(model.gap_ <= allowed)
+        return verdict_of(self.model).word != MISSED
 
     @property
     def non_empty(self) -> int:

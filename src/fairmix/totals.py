@@ -135,21 +135,24 @@ class Block:
     features : Features
         T(x) of the rows.
     groups : (n,) int array
-        The group of each row.
+        The group of each row; M for a row that stands aside.
     n_groups : int
-        M, the same for every block of a table.
+        M, groups that are compared; the same for every block of a table.
     dtype : dtype
         Precision of the pass.
     weight : (n,) array or None
         Row weights; None means one for every row.
     propensity : (M, n) array or None
-        Probability of each group given x: what a blind map may know of the group.
+        rho, what a map may know of the group: the probability of each given x when it is blind,
+        and for rows aside also when it is aware. None: the indicator of the group.
     number : int
         Counts the blocks of a table from 0.
+    aside : bool
+        Whether rows of the table may stand aside: they belong to no group that is compared.
     design : (n, 1 + D + M + ...) array
-        Side by side a one, the dense features, the indicator of each group, the propensity if there
-        is one, and zeros up to a width that suits products: one product with it gives all that is
-        linear. ``features.dense`` is a view.
+        Side by side a one, the dense features, the indicator of each group (and of standing aside),
+        the propensity if there is one, and zeros up to a width that suits products: one product
+        with it gives all that is linear. ``features.dense`` is a view.
     """
 
     features: Features
@@ -159,13 +162,14 @@ class Block:
     weight: FloatArray | None = None
     propensity: FloatArray | None = None
     number: int = 0
+    aside: bool = False
     design: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
         dense, codes = self.features
         n_dense = 0 if dense is None else dense.shape[1]
-        blind = self.propensity is not None
-        width = n_dense + self.n_groups * (1 + blind)
+        n_rho = 0 if self.propensity is None else self.n_groups
+        width = n_dense + self.n_indicators + n_rho
         design = np.empty((self.n_rows, 1 + even(width)), dtype=self.dtype)
         design[:, 0] = 1
         design[:, 1 + n_dense :] = 0
@@ -173,7 +177,7 @@ class Block:
             design[:, 1 : 1 + n_dense] = dense
         design[:, 1 + n_dense :][np.arange(self.n_rows), self.groups] = 1
         if self.propensity is not None:
-            design[:, 1 + n_dense + self.n_groups : 1 + width] = self.propensity.T
+            design[:, 1 + width - n_rho : 1 + width] = self.propensity.T
         kept = None if dense is None else design[:, 1 : 1 + n_dense]
         object.__setattr__(self, "features", Features(kept, codes))
         object.__setattr__(self, "design", design)
@@ -187,6 +191,11 @@ class Block:
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.groups)
+
+    @property
+    def n_indicators(self) -> int:
+        """Columns of the design of which each row has exactly one."""
+        return self.n_groups + self.aside
 
     @property
     def nbytes(self) -> int:

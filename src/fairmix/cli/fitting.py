@@ -16,9 +16,9 @@ from fairmix import FairMixture, __version__, pareto_front, select_n_components
 from fairmix.certificate import Certificate
 from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data, fit_rows, held_rows
 from fairmix.cli.outputs import LabelFile
-from fairmix.fitting import allowed_gap
 from fairmix.path_table import ParetoFront
 from fairmix.profile import Profile
+from fairmix.verdict import verdict_of
 
 # Rows of the samples that a number of clusters is chosen on, and that a front is fitted to.
 CHOICE_ROWS = 20_000
@@ -50,8 +50,7 @@ class Fit:
     @property
     def met(self) -> bool:
         """Whether the bound holds, within what labels can resolve."""
-        model = self.model
-        return bool(model.gap_ <= allowed_gap(model.max_gap, model.gap_of, model.group_sizes_))
+        return verdict_of(self.model).holds
 
     def facts(self) -> dict[str, str]:
         """What a report says of data and run."""

@@ -47,6 +47,13 @@ class Criterion(Protocol):
     def absolute(self, n_groups: int) -> float | None:
         """The factor c where the dual norm is ``c * |multipliers|_1``, else None."""
 
+    def resolution(self, sizes: FloatArray, steps: FloatArray, n_clusters: int) -> float:
+        """The value below which labels of whole rows cannot be asked to go.
+
+        ``sizes`` (M,) are the weights of the groups, ``steps`` (M,) by how much one row moves the
+        rate of its group.
+        """
+
 
 @dataclass(frozen=True)
 class LargestOverClusters:
@@ -92,6 +99,10 @@ class LargestOverClusters:
         """That of each cluster."""
         return self.measure.absolute(n_groups)
 
+    def resolution(self, sizes: FloatArray, steps: FloatArray, n_clusters: int) -> float:
+        """That of one cluster."""
+        return self.measure.of_pairs(_pair_steps(sizes, steps))
+
 
 @dataclass(frozen=True)
 class SumOverClusters:
@@ -133,6 +144,10 @@ class SumOverClusters:
     def absolute(self, n_groups: int) -> None:
         """A largest value is no sum."""
 
+    def resolution(self, sizes: FloatArray, steps: FloatArray, n_clusters: int) -> float:
+        """What one cluster has too much another one lacks, so half of them count on average."""
+        return n_clusters / 2 * self.measure.of_pairs(_pair_steps(sizes, steps))
+
 
 def smallest_ratio(values: FloatArray) -> float:
     """Smallest ratio of two groups' entries within a non-empty cluster.
@@ -142,6 +157,18 @@ def smallest_ratio(values: FloatArray) -> float:
     largest = values.max(axis=0)
     filled = largest > 0
     return float((values.min(axis=0)[filled] / largest[filled]).min()) if filled.any() else 1.0
+
+
+def _pair_steps(sizes: FloatArray, steps: FloatArray) -> FloatArray:
+    """How far apart whole rows may have to leave each pair of groups, (M, M).
+
+    All groups can follow the rates of the smallest one, each to within one row of its own. So a
+    group is within one row of the smallest, and two others are within one row of each.
+    """
+    smallest = int(sizes.argmin())
+    out: FloatArray = steps[:, None] + steps[None]
+    out[smallest, :] = out[:, smallest] = steps
+    return out
 
 
 def _paths(measure: Measure, rates: FloatArray) -> list[Path]:

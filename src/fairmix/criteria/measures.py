@@ -46,6 +46,9 @@ class Measure(Protocol):
     def absolute(self, n_groups: int) -> float | None:
         """The factor c where the dual norm of a column is ``c * |column|_1``, else None."""
 
+    def of_pairs(self, differences: FloatArray) -> float:
+        """The value of a cluster in which each pair of groups differs by this much, (M, M)."""
+
 
 class MeanPair:
     """Mean over unordered pairs of groups of ``|r_a - r_b|``.
@@ -142,6 +145,10 @@ class MeanPair:
         """Two groups: as for the range. Three: the mean over pairs is two thirds of the range."""
         return {2: 0.5, 3: 0.75}.get(n_groups)
 
+    def of_pairs(self, differences: FloatArray) -> float:
+        """Mean over the pairs."""
+        return float(differences[np.triu_indices(len(differences), 1)].mean())
+
 
 class WorstPair:
     """Range of the rates: the largest difference between two groups."""
@@ -206,6 +213,10 @@ class WorstPair:
     def absolute(self, n_groups: int) -> float:
         """One half."""
         return 0.5
+
+    def of_pairs(self, differences: FloatArray) -> float:
+        """The largest of the pairs."""
+        return float(differences[np.triu_indices(len(differences), 1)].max())
 
 
 def _isotonic(columns: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmix.columns import Columns
-from fairmix.groups import Groups
+from fairmix.groups import Groups, Seats
 from fairmix.model import Model
 from fairmix.tables import MemoryStore, Store, Summary, Table
 from fairmix.totals import FloatArray, IntArray
@@ -27,8 +27,8 @@ class Data(Protocol):
         """Roles of the columns, without a scale."""
 
     @property
-    def group_names(self) -> tuple[str, ...]:
-        """Names of the groups, none without groups."""
+    def groups(self) -> Groups | None:
+        """The groups and their sizes; there may be no codes of rows."""
 
     def store(self, columns: Columns, summary: Summary | None = None) -> Store:
         """The rows that count, as the given columns read them."""
@@ -42,7 +42,7 @@ class MemoryData:
     """A table in memory.
 
     ``table`` is a data frame or an array without the sensitive column, ``weight`` one weight per
-    row or None.
+    row or None. Rows whose group is missing count for nothing, and get a label.
     """
 
     table: nw.DataFrame[Any] | NDArray[Any]
@@ -52,24 +52,22 @@ class MemoryData:
     n_jobs: int
     block_rows: int
 
-    @property
-    def group_names(self) -> tuple[str, ...]:
-        """Names of the groups."""
-        return () if self.groups is None else self.groups.names
-
     def store(self, columns: Columns, summary: Summary | None = None) -> MemoryStore:
         """The rows with a positive weight."""
-        rows, groups, weight = columns.rows(self.table), self.groups, self.weight
+        rows, weight = columns.rows(self.table), self.weight
+        codes = None if self.groups is None else self.groups.codes
         if weight is not None and not weight.all():
             # A row without weight is no row: it must not reach starts or group sizes either.
             counted = np.flatnonzero(weight)
             rows, weight = rows.take(counted), weight[counted]
-            groups = None if groups is None else groups.take(counted)
+            codes = None if codes is None else codes[counted]
+        seats = Seats.of(self.groups)
         return MemoryStore(
             rows,
-            groups=None if groups is None else groups.codes,
-            n_groups=1 if groups is None else len(groups.names),
-            weight=weight,
+            groups=None if codes is None else seats.codes(codes),
+            n_groups=seats.n_groups,
+            aside=seats.aside,
+            weight=weight if codes is None else seats.weight(codes, weight),
             n_jobs=self.n_jobs,
             block_rows=self.block_rows,
             summary=summary,
@@ -79,6 +77,6 @@ class MemoryData:
         """Rows without weight get labels, too."""
         if self.weight is None or self.weight.all():
             return model.assign(table)
-        codes = None if self.groups is None else self.groups.codes
+        codes = None if self.groups is None else Seats.of(self.groups).codes(self.groups.codes)
         labels = model.labels(model.columns.rows(self.table), codes, n_jobs=self.n_jobs)
         return labels, *model.assign(table, labels=False)[1:]

@@ -19,7 +19,9 @@ from fairmix.estimator._callbacks import with_callbacks
 from fairmix.estimator._picture import Pictured
 from fairmix.estimator._streaming import Streaming
 from fairmix.families import COVARIANCE_TYPES
+from fairmix.groups import MissingGroups
 from fairmix.persistence import ModelFileError, Snapshot, read_model, write_model
+from fairmix.verdict import verdict_of
 
 # Some rows, or a share of all.
 COUNT = Interval(Integral, 1, None, closed="left")
@@ -43,9 +45,9 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
     n_components : int, default=2
         Number of clusters, K.
     max_gap : float, default=0.01
-        The paper's epsilon: ``gap_ <= max_gap`` on the training data. Hard labels move by whole
-        rows, so a smaller bound than 0.002, or than two rows of the smallest group, counts as
-        met within that.
+        The paper's epsilon: ``gap_ <= max_gap`` on the training data, or a warning says what was
+        reached. Hard labels move by whole rows, so a bound below ``resolution_`` counts as met
+        within that.
     fairness_strength : "auto" or float, default="auto"
         ``"auto"``: found so that ``max_gap`` holds. A number: the paper's lambda, with ``max_gap``
         unused; 1 to 10 spans the range from hardly to nearly perfectly fair on standardised
@@ -62,6 +64,14 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         EM. ``"gd"``: Algorithm 1, gradient steps. The last two are always blind.
     criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
         The measure of fairness; see `fairmix.metrics`.
+    min_group_size : int, default=30
+        Groups of fewer rows are not judged: they take no part in the bound and do not loosen it
+        for others, and a warning names them. Their rows are assigned like rows of unknown group,
+        by an aware map through P(group | x) of the judged groups. 1 judges every group.
+    missing_groups : {"error", "drop", "group"}, default="error"
+        What a missing value in ``sensitive_features`` is: an error; ``"drop"``: such rows count
+        for nothing while learning, and get a label like rows of unknown group; ``"group"``: the
+        group "missing".
     covariance_type : str, default="tied-spherical"
         ``"tied-spherical"`` (the paper's sigma^2 I), ``"spherical"``, ``"tied-diag"``,
         ``"diag"``, ``"tied"`` or ``"full"``.
@@ -130,8 +140,14 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
     labels_ : ndarray of shape (n_rows,)
         Cluster of each training row, as ``predict`` gives it. Not kept for files.
     gap_ : float
-        The criterion on what ``gap_of`` names; ``label_gap_`` and ``soft_gap_`` always exist.
-    rates_ : ndarray of shape (n_groups, n_components)
+        The criterion on what ``gap_of`` names; ``label_gap_`` and ``soft_gap_`` always exist. All
+        are NaN where fewer than two groups are judged.
+    verdict_ : {"met", "missed", "met for the judged groups", "not judged", "no bound"}
+        Whether ``gap_`` is within the bound on the training data.
+    resolution_ : float
+        What whole rows can resolve: a pair of groups can be asked to agree to within one row of
+        its larger group, and where neither is the smallest group, to within one row of each.
+    rates_ : ndarray of shape (n_groups, n_components) or None
         Share of each group in each cluster, of what ``gap_of`` names.
     balance_ : float
         Smallest ratio of two groups' sizes within a cluster, of what ``gap_of`` names.
@@ -151,9 +167,11 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
     converged_ : bool
         Whether it ended before ``max_iter``.
     groups_ : ndarray of str
-        Names of the groups, without groups empty.
+        Names of the groups that are judged, without groups empty.
     group_sizes_ : ndarray of int
-        Rows of each group.
+        Rows of each of them.
+    unjudged_groups_ : dict of str to int
+        Groups that are too small to be judged, and their rows.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of str
@@ -188,6 +206,8 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         "assignment": [StrOptions({"blind", "aware"})],
         "solver": [StrOptions({"dual", "em", "gd"})],
         "criterion": [StrOptions(set(CRITERIA))],
+        "min_group_size": [Interval(Integral, 1, None, closed="left")],
+        "missing_groups": [StrOptions({"error", "drop", "group"})],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "handle_unknown": [StrOptions({"error", "ignore"})],
@@ -220,6 +240,8 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         assignment: str = "blind",
         solver: str = "dual",
         criterion: str = "gap",
+        min_group_size: int = 30,
+        missing_groups: MissingGroups = "error",
         covariance_type: str = "tied-spherical",
         categorical_features: object = "from_dtype",
         handle_unknown: str = "error",
@@ -248,6 +270,8 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         self.assignment = assignment
         self.solver = solver
         self.criterion = criterion
+        self.min_group_size = min_group_size
+        self.missing_groups = missing_groups
         self.covariance_type = covariance_type
         self.categorical_features = categorical_features
         self.handle_unknown = handle_unknown
@@ -385,4 +409,5 @@ def load(path: str | os.PathLike[str]) -> FairMixture:
     except ValueError as error:
         raise ModelFileError(f"{os.fspath(path)!r} cannot be loaded: {error}") from None
     model.__dict__.update(snapshot.fitted, metadata_=snapshot.metadata)
+    model.verdict_ = verdict_of(model).word
     return model

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fairmix.columns import categorical_positions
 from fairmix.estimator._frame_sources import FileSource, Source, frames_of, in_blocks
 from fairmix.estimator._frames import FrameData, Reader, Roles, learn_frames, write_labels
-from fairmix.estimator._input import Input, warn_of_small_groups
+from fairmix.estimator._input import Input
 from fairmix.estimator._threads import one_blas_thread
 from fairmix.tables import BLOCK_ROWS, FileBlocks, PathLike, find_files
 
@@ -42,12 +42,15 @@ class FileInput(Input):
         chosen = categorical_positions(self.categorical_features, None, features)
         roles = Roles(features, sensitive, weight[0] if weight else None)
         frames = self._open(source, roles, chosen, block_rows)
-        data = learn_frames(
-            frames, roles, self.categorical_features, block_rows, complete=self._complete
+        return learn_frames(
+            frames,
+            roles,
+            self.categorical_features,
+            block_rows,
+            complete=self._complete,
+            missing=self.missing_groups,
+            min_group_size=self.min_group_size,
         )
-        if data.groups is not None:
-            warn_of_small_groups(data.groups)
-        return data
 
     def fit_predict(self, X: Any, y: Any = None, **settings: Any) -> Any:
         """Fit, then the cluster of each row; X is a table.
@@ -92,7 +95,8 @@ class FileInput(Input):
             sensitive = _named(sensitive_features, "sensitive_features", names)
         roles = Roles(self._feature_names(names, sensitive, reset=False), sensitive)
         frames = self._open(source, roles, self._model.columns.categorical, BLOCK_ROWS)
-        reader = Reader(roles, self._columns, tuple(self.groups_.tolist()), BLOCK_ROWS)
+        groups = self._groups_of_fit() if sensitive else None
+        reader = Reader(roles, self._columns, groups, self._seats, BLOCK_ROWS, self.missing_groups)
         with one_blas_thread():
             return write_labels(self._model, frames.map(reader, keep=False), output)
 

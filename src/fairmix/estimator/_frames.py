@@ -17,7 +17,15 @@ import pyarrow.parquet as pq
 
 from fairmix.columns import Columns, categorical_positions, category_levels
 from fairmix.estimator._data import Assigned
-from fairmix.groups import Groups, check_missing, encode_groups, match_groups
+from fairmix.groups import (
+    Codes,
+    Groups,
+    MissingGroups,
+    Seats,
+    check_missing,
+    encode_groups,
+    judged_groups,
+)
 from fairmix.kernels import Tilt, hard_labels
 from fairmix.model import Model
 from fairmix.tables import BLOCK_ROWS, Blocks, FileBlocks, Frame, PathLike, Store, Summary, Table
@@ -54,22 +62,30 @@ class Reader:
 
     roles: Roles
     columns: Columns
-    group_names: tuple[str, ...]
+    groups: Groups | None
+    seats: Seats
     block_rows: int
+    missing: MissingGroups = "error"
 
     def __call__(self, frame: Frame) -> Chunk:
         """Rows, groups and weights of the frame."""
         table, roles = frame.table, self.roles
         try:
             rows = self.columns.rows(_narwhal(table.select(roles.features)))
-            groups: IntArray = np.zeros(len(table), dtype=np.intp)
-            if roles.sensitive:
-                groups = match_groups(table.select(roles.sensitive), self.group_names)
+            codes: Codes = np.zeros(len(table), dtype=np.intp)
+            if roles.sensitive and self.groups is not None:
+                codes = judged_groups(
+                    table.select(roles.sensitive),
+                    self.groups.names,
+                    self.groups.unjudged,
+                    missing=self.missing,
+                )
+            groups = self.seats.codes(codes)
         except ValueError as error:
             first = frame.number * self.block_rows
             raise ValueError(f"In rows {first} to {first + len(table) - 1}: {error}") from error
         weight = None if roles.weight is None else _weights(table, roles.weight)
-        return Chunk(frame.number, rows, groups, weight)
+        return Chunk(frame.number, rows, groups, self.seats.weight(codes, weight))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,17 +111,14 @@ class FrameData:
     columns: Columns
     groups: Groups | None
     block_rows: int = BLOCK_ROWS
-
-    @property
-    def group_names(self) -> tuple[str, ...]:
-        """Names of the groups."""
-        return () if self.groups is None else self.groups.names
+    missing: MissingGroups = "error"
 
     def store(self, columns: Columns, summary: Summary | None = None) -> Store:
         """The rows, read anew in every pass."""
-        reader = Reader(self.roles, columns, self.group_names, self.block_rows)
-        n_groups = max(1, len(self.group_names))
-        return Store(self.frames.map(reader, keep=False), n_groups, summary)
+        seats = Seats.of(self.groups)
+        reader = Reader(self.roles, columns, self.groups, seats, self.block_rows, self.missing)
+        blocks = self.frames.map(reader, keep=False)
+        return Store(blocks, seats.n_groups, summary, aside=seats.aside)
 
     def assign(self, model: Model, table: Table) -> Assigned:
         """No labels: there may be more rows than fit in memory."""
@@ -119,6 +132,8 @@ def learn_frames(
     block_rows: int = BLOCK_ROWS,
     *,
     complete: bool = False,
+    missing: MissingGroups = "error",
+    min_group_size: int = 1,
 ) -> FrameData:
     """Find categories and groups of all rows, by one pass over the columns that hold them."""
     schema = frames.schema
@@ -135,14 +150,15 @@ def learn_frames(
         some = frames.select(look.names)
         for more in some.each(look):
             seen = seen.merged(more)
-        seen.check(look)
+        seen.check(look, missing)
         levels = tuple(
             category_levels(values, name)
             for name, values in zip(look.categorical, seen.levels, strict=True)
         )
-        groups = seen.groups(roles.sensitive) if roles.sensitive else None
+        groups = seen.groups(roles.sensitive, missing) if roles.sensitive else None
+        groups = None if groups is None else groups.judged(min_group_size)
     columns = Columns(roles.features, categorical, levels, complete=complete)
-    return FrameData(frames, roles, columns, groups, block_rows)
+    return FrameData(frames, roles, columns, groups, block_rows, missing)
 
 
 @dataclass(frozen=True)
@@ -218,9 +234,9 @@ class Seen:
             self.misweighted + other.misweighted,
         )
 
-    def check(self, look: Look) -> None:
+    def check(self, look: Look, missing: MissingGroups) -> None:
         """Refuse missing groups and weights that are none."""
-        check_missing(self.ungrouped, self.n_rows, "sensitive_features")
+        check_missing(self.ungrouped, self.n_rows, "sensitive_features", missing)
         if self.misweighted:
             raise ValueError(
                 f"sample_weight={look.weight!r} has {self.misweighted} values that are negative, "
@@ -232,12 +248,14 @@ class Seen:
                 "cannot hold. Drop these rows from the files."
             )
 
-    def groups(self, names: Sequence[str]) -> Groups:
+    def groups(self, names: Sequence[str], missing: MissingGroups) -> Groups:
         """The groups and their sizes."""
-        groups = encode_groups(self.combined.drop_columns([COUNT]).rename_columns(list(names)))
+        combined = self.combined.drop_columns([COUNT]).rename_columns(list(names))
+        groups = encode_groups(combined, missing=missing)
         counts = self.combined[COUNT].to_numpy()
-        sizes = np.bincount(groups.codes, counts, len(groups.names)).astype(np.intp)
-        return replace(groups, sizes=sizes)
+        # The first entry is for the code -1 of what is missing.
+        rows = np.bincount(groups.codes + 1, counts, len(groups.names) + 1).astype(np.intp)
+        return replace(groups, sizes=rows[1:], n_missing=int(rows[0]))
 
 
 def _weights(table: pa.Table, name: str) -> FloatArray:
@@ -264,7 +282,8 @@ def write_labels(model: Model, blocks: Blocks[Chunk], output: PathLike) -> Path:
     """Write the cluster of each row to a Parquet file, which appears when it is complete."""
     path = Path(output)
     tilt = Tilt(model.mixture.logits(model.theta), model.offsets)
-    store = Store(blocks, 1 if model.offsets is None else len(model.offsets))
+    n_groups = 1 if model.offsets is None else len(model.offsets)
+    store = Store(blocks, n_groups, aside=model.places_aside)
     schema = pa.schema([pa.field("cluster", pa.int32(), nullable=False)])
     # By process and thread, so that nobody else writes to it.
     part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")

@@ -20,14 +20,19 @@ from sklearn.utils.validation import (
 from fairmix.columns import Columns, as_frame, has_categories
 from fairmix.estimator._frame_sources import in_blocks
 from fairmix.families import INDEPENDENT
-from fairmix.groups import Groups, encode_groups, match_groups
+from fairmix.groups import (
+    SHOWN,
+    Groups,
+    MissingGroups,
+    Seats,
+    encode_groups,
+    judged_groups,
+)
 from fairmix.model import Model
 from fairmix.tables import is_path
 from fairmix.totals import FloatArray, IntArray, Rows
 
 NUMERIC = (np.float64, np.float32)
-# Rates of a group with fewer rows than this are hardly known.
-FEW = 30
 
 
 class Input:
@@ -36,7 +41,11 @@ class Input:
     categorical_features: object
     covariance_type: str
     handle_unknown: str
+    min_group_size: int
+    missing_groups: MissingGroups
     groups_: NDArray[Any]
+    group_sizes_: IntArray
+    unjudged_groups_: dict[str, int]
     _model: Model
 
     def _take_groups(self, X: Any, sensitive_features: Any) -> tuple[Any, Groups | None]:
@@ -48,10 +57,11 @@ class Input:
         if isinstance(sensitive_features, str):
             self._aside = (sensitive_features,)
             sensitive_features = self._named_column(X, sensitive_features)
-        groups = encode_groups(sensitive_features, n_rows=_num_samples(X))
+        groups = encode_groups(
+            sensitive_features, n_rows=_num_samples(X), missing=self.missing_groups
+        )
         if frame is not None and not self._aside:
             _warn_of_sensitive_features(frame, groups)
-        warn_of_small_groups(groups)
         # Millions of rows have few groups.
         return self._features(X), groups.compact()
 
@@ -111,7 +121,26 @@ class Input:
         self._check_groups_given(sensitive_features)
         if isinstance(sensitive_features, str):
             sensitive_features = self._named_column(X, sensitive_features)
-        return match_groups(sensitive_features, self.groups_.tolist(), n_rows=_num_samples(X))
+        codes = judged_groups(
+            sensitive_features,
+            self.groups_.tolist(),
+            self.unjudged_groups_,
+            n_rows=_num_samples(X),
+            missing=self.missing_groups,
+        )
+        return self._seats.codes(codes)
+
+    @property
+    def _seats(self) -> Seats:
+        """How new rows are seated."""
+        model = self._model
+        return Seats(len(self.groups_) if model.aware else 1, aside=model.places_aside)
+
+    def _groups_of_fit(self) -> Groups:
+        """The groups that the fit knew, without codes of rows."""
+        none = np.zeros(0, dtype=np.intp)
+        names, sizes = tuple(self.groups_.tolist()), self.group_sizes_.astype(np.intp)
+        return Groups(none, names, sizes, "", self.unjudged_groups_)
 
     def _check_groups_given(self, sensitive_features: Any) -> None:
         if sensitive_features is None:
@@ -157,14 +186,23 @@ def _warn_of_sensitive_features(frame: nw.DataFrame[Any], groups: Groups) -> Non
         )
 
 
-def warn_of_small_groups(groups: Groups) -> None:
-    """Warn of groups whose rates are hardly known."""
-    small = {n: int(size) for n, size in zip(groups.names, groups.sizes, strict=True) if size < FEW}
-    if small and len(groups.names) > 1:
-        listed = ", ".join(f"{name!r} ({size} rows)" for name, size in small.items())
-        warnings.warn(
-            f"Groups of fewer than {FEW} rows: {listed}. Their rates say little about new rows. "
-            "Merge them with others, or read the intervals of fairness_report.",
-            UserWarning,
-            stacklevel=4,
-        )
+def warn_of_unjudged_groups(groups: Groups, min_group_size: int) -> None:
+    """Warn of groups that take no part in the bound."""
+    if not groups.unjudged:
+        return
+    small = [
+        f"{name!r} ({size} {'row' if size == 1 else 'rows'})"
+        for name, size in groups.unjudged.items()
+    ]
+    listed = ", ".join(small[:SHOWN])
+    more = f" and {len(small) - SHOWN} more" if len(small) > SHOWN else ""
+    left = ""
+    if len(groups.names) < 2:
+        which = f"Only {groups.names[0]!r}" if groups.names else "No group"
+        left = f" {which} is left, so there is nothing to compare and no bound."
+    warnings.warn(
+        f"Not judged: {listed}{more}. Groups of fewer than min_group_size={min_group_size} rows "
+        f"take no part in the bound.{left} Merge them with others, or lower min_group_size.",
+        UserWarning,
+        stacklevel=4,
+    )

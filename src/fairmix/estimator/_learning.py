@@ -19,15 +19,17 @@ from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.estimator._callbacks import Callbacks
 from fairmix.estimator._data import Data, MemoryData
 from fairmix.estimator._frame_sources import in_blocks
+from fairmix.estimator._input import warn_of_unjudged_groups
 from fairmix.estimator._prediction import Prediction
 from fairmix.estimator._threads import one_blas_thread
-from fairmix.fitting import Settings, allowed_gap, make_family, make_propensity, solve
+from fairmix.fitting import Settings, make_family, make_propensity, resolution, solve
 from fairmix.groups import Groups
 from fairmix.mixture import Mixture
 from fairmix.model import Model
 from fairmix.solvers import Iteration, Solution, Status
 from fairmix.tables import BLOCK_ROWS, Journal, Store, Table, read_identity
 from fairmix.totals import FloatArray, IntArray
+from fairmix.verdict import MISSED, verdict_of
 
 HISTORY_DTYPE = [(name, np.float64) for name in Iteration._fields]
 # Rows of which the most frequent one is looked for.
@@ -73,27 +75,33 @@ class Learning(Callbacks, Prediction):
         if not in_blocks(X):
             return self._data(X, sensitive_features, sample_weight)
         data = self._learn_files(X, sensitive_features, sample_weight, self._block_rows)
-        self._refuse_one_group(data.groups)
+        self._check_judged(data.groups)
         return data
 
     def _data(self, X: Any, sensitive_features: Any, sample_weight: ArrayLike | None) -> MemoryData:
         X, groups = self._take_groups(X, sensitive_features)
-        self._refuse_one_group(groups)
-        table = self._read(X, reset=True)
-        columns = Columns.learn(table, self.categorical_features, complete=self._complete)
         weight = self._weights(sample_weight, X)
         if weight is not None:
             _check_weights(weight, groups)
+        if groups is not None:
+            groups = groups.counted(weight).judged(self.min_group_size)
+        self._check_judged(groups)
+        table = self._read(X, reset=True)
+        columns = Columns.learn(table, self.categorical_features, complete=self._complete)
         return MemoryData(
             table, columns, groups, weight, effective_n_jobs(self.n_jobs), self._block_rows
         )
 
-    def _refuse_one_group(self, groups: Groups | None) -> None:
-        if groups is not None and len(groups.names) == 1 and self.fairness_strength:
+    def _check_judged(self, groups: Groups | None) -> None:
+        """Refuse a single group, and warn of groups that are too small to be judged."""
+        if groups is None:
+            return
+        if len(groups.known) == 1 and self.fairness_strength:
             raise ValueError(
-                f"sensitive_features holds one group only, {groups.names[0]!r}. Fairness compares "
+                f"sensitive_features holds one group only, {groups.known[0]!r}. Fairness compares "
                 "groups: give labels with two or more, or leave sensitive_features out."
             )
+        warn_of_unjudged_groups(groups, self.min_group_size)
 
     @property
     def _block_rows(self) -> int:
@@ -128,7 +136,10 @@ class Learning(Callbacks, Prediction):
         journal, seed, propensity_seed = self._journal(store)
         mixture = Mixture(make_family(settings, columns, store))
         propensity = make_propensity(settings, store, propensity_seed)
-        table = Table(store, mixture.family.encode, propensity=propensity, journal=journal)
+        aware = self.assignment == "aware"
+        table = Table(
+            store, mixture.family.encode, propensity=propensity, aware=aware, journal=journal
+        )
         warm = self._model.theta_for(mixture) if self.warm_start and self._is_fitted() else None
         try:
             solution = solve(settings, mixture, table, seed, warm, self._climb)
@@ -143,7 +154,8 @@ class Learning(Callbacks, Prediction):
         theta = mixture.reorder(solution.theta, order)
         # Without a tilt the propensity was only for the start.
         kept = None if offsets is None else propensity
-        self._model = Model(columns, mixture, theta, offsets, kept, solution.temperature)
+        aware = aware and offsets is not None
+        self._model = Model(columns, mixture, theta, offsets, kept, solution.temperature, aware)
         if journal is not None:
             journal.remove()
             table.journal = None
@@ -179,29 +191,39 @@ class Learning(Callbacks, Prediction):
         for name, value in self._model.parameters().items():
             setattr(self, f"{name}_", value)
         self.categories_ = [np.array(names) for names in self._model.columns.levels]
-        self.groups_ = np.array(data.group_names, dtype=str)
+        groups = data.groups
+        self.groups_ = np.array(() if groups is None else groups.names, dtype=str)
         none: IntArray = np.array((), dtype=np.intp)
-        self.group_sizes_ = table.store.group_counts if data.group_names else none
+        self.group_sizes_ = none if groups is None else groups.sizes
+        self.unjudged_groups_ = {} if groups is None else dict(groups.unjudged)
         labels, hard, soft = data.assign(self._model, table)
         if labels is not None:
             self.labels_ = labels
         elif hasattr(self, "labels_"):
             del self.labels_
-        self._publish_fairness(hard, soft, solution)
+        self._publish_fairness(hard, soft, solution, table)
         self.lower_bound_ = solution.objective
         self.history_ = np.array([tuple(row) for row in solution.history], dtype=HISTORY_DTYPE)
         self.n_iter_ = len(solution.history)
         self.n_passes_ = table.passes
         self.converged_ = solution.status in (Status.CONVERGED, Status.STALLED)
 
-    def _publish_fairness(self, hard: FloatArray, soft: FloatArray, solution: Solution) -> None:
-        criterion = CRITERIA[self.criterion]
-        self.label_gap_ = criterion.value(_rates(hard))
-        self.soft_gap_ = criterion.value(_rates(soft))
-        mass = hard if self.gap_of == "labels" else soft
-        self.rates_ = _rates(mass)
-        self.gap_ = self.label_gap_ if self.gap_of == "labels" else self.soft_gap_
-        self.balance_ = smallest_ratio(mass)
+    def _publish_fairness(
+        self, hard: FloatArray, soft: FloatArray, solution: Solution, table: Table
+    ) -> None:
+        criterion, on_labels = CRITERIA[self.criterion], self.gap_of == "labels"
+        if len(self.groups_) > 1:
+            self.label_gap_ = criterion.value(_rates(hard))
+            self.soft_gap_ = criterion.value(_rates(soft))
+            mass = hard if on_labels else soft
+            self.rates_: FloatArray | None = _rates(mass)
+            self.balance_ = smallest_ratio(mass)
+            self.resolution_ = resolution(self._settings(), table)
+        else:
+            self.label_gap_ = self.soft_gap_ = self.balance_ = self.resolution_ = np.nan
+            self.rates_ = None
+        self.gap_ = self.label_gap_ if on_labels else self.soft_gap_
+        self.verdict_ = verdict_of(self).word
         self._filled = int((hard.sum(axis=0) > 0).sum())
         if solution.multipliers is not None:
             self.fairness_strength_ = criterion.support(solution.multipliers)
@@ -215,13 +237,14 @@ class Learning(Callbacks, Prediction):
                 f"Only {self._filled} of n_components={self.n_components} clusters have members. "
                 "Lower n_components, loosen max_gap (or fairness_strength), or raise n_init."
             )
-        bounded = len(self.groups_) > 1 and self.fairness_strength == "auto"
-        allowed = allowed_gap(self.max_gap, self.gap_of, self.group_sizes_) if bounded else np.inf
-        if self.gap_ > allowed:
+        verdict = verdict_of(self)
+        if verdict.word == MISSED:
+            # Enough digits to tell the two numbers apart.
+            by = f", by about {verdict.rows} rows" if self.gap_of == "labels" else ""
             _warn(
-                f"The gap of the {self.gap_of} is {self.gap_:.4g}, above max_gap={self.max_gap:g}. "
-                f"{_repeats(store)}Loosen max_gap, raise n_init or max_iter, lower n_components, "
-                "or try gap_of='probabilities'."
+                f"The gap of the {self.gap_of} is {self.gap_:.6g}, above max_gap={self.max_gap:g}"
+                f"{by}. {_repeats(store)}Loosen max_gap, raise n_init or max_iter, lower "
+                "n_components, or try gap_of='probabilities'."
             )
         if solution.status is Status.MAX_ITER:
             _warn(solution.status.value)

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
-from fairmix.columns import Columns
+from fairmix.columns import Columns, as_frame
 from fairmix.estimator._data import Assigned, Data, MemoryData
 from fairmix.estimator._learning import HISTORY_DTYPE, Learning
 from fairmix.estimator._threads import one_blas_thread
@@ -21,13 +21,13 @@ from fairmix.fitting import (
     FAIRNESS_ROWS,
     SHARPNESS,
     Settings,
-    allowed_gap,
     make_climber,
     make_dual,
     make_propensity,
+    resolution,
     solve,
 )
-from fairmix.groups import match_groups
+from fairmix.groups import Groups, Seats, encode_groups, match_groups
 from fairmix.mixture import Mixture
 from fairmix.model import Model
 from fairmix.objective import Scaled
@@ -35,7 +35,7 @@ from fairmix.propensity import Propensity
 from fairmix.solvers import EM, Iteration, Solution, Status
 from fairmix.solvers.online import Online, Place, Reservoir, look
 from fairmix.tables import MemoryStore, Summary, Table, is_path
-from fairmix.totals import FloatArray, IntArray
+from fairmix.totals import FloatArray, IntArray, Rows
 
 # Iterations of EM and gradient steps at each batch.
 EM_STEPS = 3
@@ -74,7 +74,10 @@ class Stream:
     """
 
     columns: Columns
+    # All groups, also those that are too small to be judged so far.
     group_names: tuple[str, ...]
+    min_group_size: int
+    aware: bool
     mixture: Mixture
     propensity: Propensity | None
     reservoir: Reservoir
@@ -84,11 +87,37 @@ class Stream:
     # Rows so far, and the call, when the sample was last fitted.
     fitted_rows: int = 0
     fitted_call: int = 0
+    # The groups that were judged then.
+    fitted_groups: tuple[str, ...] = ()
     history: list[Iteration] = field(default_factory=list)
+
+    @property
+    def groups(self) -> Groups | None:
+        """The groups, judged by their rows so far; codes are those of the reservoir."""
+        return self._judged(self.reservoir.groups) if self.group_names else None
+
+    def _judged(self, codes: IntArray) -> Groups:
+        groups = Groups(codes.astype(np.intp), self.group_names, self.reservoir.counts, "")
+        return groups.judged(self.min_group_size)
 
     def store(self, columns: Columns, summary: Summary | None = None) -> MemoryStore:
         """The rows of the reservoir."""
-        return self.reservoir.store()
+        return self.seated(self.reservoir.store())
+
+    def seated(self, store: MemoryStore) -> MemoryStore:
+        """The same rows in the groups that are judged now."""
+        if not self.group_names:
+            return store
+        groups = self._judged(store.groups)
+        seats = Seats.of(groups)
+        return MemoryStore(
+            store.rows,
+            groups=seats.codes(groups.codes),
+            n_groups=seats.n_groups,
+            aside=seats.aside,
+            weight=store.weight,
+            n_jobs=store.n_jobs,
+        )
 
     def assign(self, model: Model, table: Table) -> Assigned:
         """No labels: the rows are gone."""
@@ -96,7 +125,8 @@ class Stream:
 
     def table(self, store: MemoryStore) -> Table:
         """Rows as solvers see them."""
-        return Table(store, self.mixture.family.encode, propensity=self.propensity)
+        encode, propensity = self.mixture.family.encode, self.propensity
+        return Table(store, encode, propensity=propensity, aware=self.aware)
 
     def seed(self) -> int:
         """A new one."""
@@ -151,14 +181,41 @@ class Streaming(Learning):
             )
         self._validate_params()
         self._check_stream()
+        X, sensitive_features, sample_weight = self._grouped_rows(
+            X, sensitive_features, sample_weight
+        )
         if not hasattr(self, "_stream"):
             data = self._data(X, sensitive_features, sample_weight)
             self._check_groups(data)
-            self._begin(data)
+            groups = None
+            if sensitive_features is not None:
+                groups = self._take_groups(X, sensitive_features)[1]
+            self._begin(data, groups)
         else:
             self._go_on(self._batch(X, sensitive_features, sample_weight))
         self._record(time.perf_counter() - started)
         return self
+
+    def _grouped_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: ArrayLike | None
+    ) -> tuple[Any, Any, ArrayLike | None]:
+        """A batch without the rows whose group is missing, where they are to be dropped."""
+        if sensitive_features is None or self.missing_groups != "drop":
+            return X, sensitive_features, sample_weight
+        given = sensitive_features
+        if isinstance(given, str):
+            given = self._named_column(X, given)
+        groups = encode_groups(given, n_rows=_num_samples(X), missing="drop")
+        if not groups.n_missing:
+            return X, sensitive_features, sample_weight
+        kept = np.flatnonzero(groups.codes >= 0)
+        names: Any = np.array(groups.names)[groups.codes[kept]]
+        if isinstance(sensitive_features, str):
+            names = sensitive_features
+        weight = None if sample_weight is None else np.asarray(sample_weight)[kept]
+        frame = as_frame(X)
+        rows = np.asarray(X)[kept] if frame is None else frame[kept].to_native()
+        return rows, names, weight
 
     def _learn(self, data: Data) -> None:
         """Fit anew; a stream ends here."""
@@ -197,25 +254,26 @@ class Streaming(Learning):
                 "rounds over all rows, which a stream does not allow. Set fairness_strength to a "
                 "number, or solver='dual'."
             )
-        sizes = np.bincount(data.groups.codes, data.weight, len(data.group_names))
-        if not sizes.all():
-            name = data.group_names[int(np.argmin(sizes))]
-            raise ValueError(
-                f"sensitive_features: no row of {name!r} has a positive sample_weight. Begin the "
-                "stream with rows of every group."
-            )
 
-    def _begin(self, data: MemoryData) -> None:
-        """Fit the first batch: columns, groups, scale and a start come from there."""
+    def _begin(self, data: MemoryData, groups: Groups | None) -> None:
+        """Fit the first batch: columns, groups, scale and a start come from there.
+
+        ``groups`` are all of them, also those that are not judged.
+        """
         self._learn(data)
-        model, store = self._model, data.store(self._model.columns)
+        model = self._model
+        n_groups = 1 if groups is None else len(groups.names)
+        codes = None if groups is None else groups.codes.astype(np.intp)
+        store = self._counted(model.columns.rows(data.table), codes, data.weight, n_groups)
         # Two seeds before it are those of the fit.
         seed = check_random_state(self.random_state).randint(2**31 - 1, size=3)[2]
         rng = np.random.default_rng(seed)
         size = int(self.fairness_sample_size or FAIRNESS_ROWS)
         self._stream = Stream(
             model.columns,
-            data.group_names,
+            () if groups is None else groups.names,
+            self.min_group_size,
+            self.assignment == "aware",
             model.mixture,
             model.propensity,
             Reservoir(size, store.n_groups, rng),
@@ -241,18 +299,28 @@ class Streaming(Learning):
         if names:
             if isinstance(sensitive_features, str):
                 sensitive_features = self._named_column(X, sensitive_features)
-            groups = match_groups(sensitive_features, names, n_rows=_num_samples(X))
-        rows, weight = self._rows(X), self._weights(sample_weight, X)
+            groups = match_groups(
+                sensitive_features, names, n_rows=_num_samples(X), missing=self.missing_groups
+            )
+        weight = self._weights(sample_weight, X)
+        return self._counted(self._rows(X), groups, weight, max(1, len(names)))
+
+    def _counted(
+        self, rows: Rows, groups: IntArray | None, weight: FloatArray | None, n_groups: int
+    ) -> MemoryStore:
+        """The rows with a positive weight."""
         if weight is not None:
             counted = np.flatnonzero(weight)
             rows, weight = rows.take(counted), weight[counted]
             groups = None if groups is None else groups[counted]
-        n_jobs, n_groups = effective_n_jobs(self.n_jobs), max(1, len(names))
+        n_jobs = effective_n_jobs(self.n_jobs)
         return MemoryStore(rows, groups=groups, n_groups=n_groups, weight=weight, n_jobs=n_jobs)
 
     def _go_on(self, batch: MemoryStore) -> None:
         stream = self._stream
         stream.reservoir.add(batch)
+        stream.min_group_size = self.min_group_size
+        self._check_judged(stream.groups)
         with one_blas_thread():
             sample = self._sample()
             if self._outgrown(sample):
@@ -260,7 +328,7 @@ class Streaming(Learning):
             else:
                 assert stream.place is not None
                 stream.place, solution = self._online().advance(
-                    stream.mixture, sample, stream.table(batch), stream.place
+                    stream.mixture, sample, stream.table(stream.seated(batch)), stream.place
                 )
             self._model = self._model_of(solution)
             self._publish(solution, self._model.table(sample.store), stream)
@@ -268,11 +336,13 @@ class Streaming(Learning):
 
     def _sample(self) -> Table:
         stream = self._stream
-        return stream.table(stream.reservoir.store(effective_n_jobs(self.n_jobs)))
+        return stream.table(stream.seated(stream.reservoir.store(effective_n_jobs(self.n_jobs))))
 
     def _outgrown(self, sample: Table) -> bool:
         """Whether the sample says so much more than at its last fit that it needs another."""
         stream = self._stream
+        if stream.groups is not None and stream.groups.names != stream.fitted_groups:
+            return True  # others are judged now
         growth = stream.reservoir.n_seen / stream.fitted_rows
         if growth < SURPRISING_GROWTH:
             return False
@@ -290,6 +360,7 @@ class Streaming(Learning):
             solution.offsets,
             propensity,
             solution.temperature,
+            stream.aware and solution.offsets is not None,
         )
 
     def _stream_settings(self) -> Settings:
@@ -299,7 +370,8 @@ class Streaming(Learning):
     def _online(self) -> Online:
         """The solver, for a few steps at a batch."""
         settings, stream = self._stream_settings(), self._stream
-        fair = settings.fairness_strength != 0 and len(stream.group_names) > 1
+        n_groups = Seats.of(stream.groups).n_groups
+        fair = settings.fairness_strength != 0 and n_groups > 1
         if fair and settings.solver == "dual":
             return Online(make_dual(settings, 1))
         climber = make_climber(settings, 1)
@@ -308,13 +380,14 @@ class Streaming(Learning):
         if not fair:
             return Online(few)
         strength = float(settings.fairness_strength)
-        zeros = np.zeros((len(stream.group_names), stream.mixture.n_components))
+        zeros = np.zeros((n_groups, stream.mixture.n_components))
         return Online(few, Scaled(settings.measure, strength, SHARPNESS * strength, zeros))
 
     def _settle(self, sample: Table, theta: FloatArray, multipliers: FloatArray | None) -> None:
         """Go on from the fit of a sample."""
         stream = self._stream
         stream.fitted_rows, stream.fitted_call = stream.reservoir.n_seen, len(stream.history)
+        stream.fitted_groups = () if stream.groups is None else stream.groups.names
         stream.place = self._online().begin(
             stream.mixture, sample, stream.reservoir.seen_weight, theta, multipliers
         )
@@ -322,12 +395,12 @@ class Streaming(Learning):
     def _fit_sample(self) -> Solution:
         """Fit the sample, from where the stream has come to and from new starts."""
         stream, settings = self._stream, self._stream_settings()
-        store = stream.reservoir.store(effective_n_jobs(self.n_jobs))
+        store = stream.seated(stream.reservoir.store(effective_n_jobs(self.n_jobs)))
         stream.propensity = make_propensity(settings, store, stream.seed())
         sample, seed = stream.table(store), stream.seed()
         allowed = np.inf
-        if settings.fairness_strength == "auto":
-            allowed = allowed_gap(settings.max_gap, settings.gap_of, sample.group_sizes)
+        if settings.fairness_strength == "auto" and sample.n_groups > 1:
+            allowed = max(settings.max_gap, resolution(settings, sample))
         assert stream.place is not None
         here = solve(settings, stream.mixture, sample, seed, stream.place.theta)
         new = solve(settings, stream.mixture, sample, seed)
@@ -344,8 +417,15 @@ class Streaming(Learning):
 
     def _numbered(self, solution: Solution, store: MemoryStore) -> Solution:
         """Clusters with the numbers of those before that share most rows with them."""
-        models = (self._model, self._model_of(solution))
-        before, after = (model.labels(store.rows, store.groups) for model in models)
+        groups = self._stream.groups
+        same = groups is None or groups.names == self._stream.fitted_groups
+        before, after = (
+            # An aware map cannot place rows where it was made for other groups; its mixture can.
+            model.labels(store.rows, store.groups)
+            if same or not model.aware
+            else model.posterior(store.rows).argmax(axis=1)
+            for model in (self._model, self._model_of(solution))
+        )
         shared = np.zeros((self.n_components, self.n_components))
         np.add.at(shared, (before, after), 1.0)
         order: IntArray = linear_sum_assignment(shared, maximize=True)[1]
@@ -378,8 +458,6 @@ class Streaming(Learning):
         self.history_ = np.array([tuple(row) for row in stream.history], dtype=HISTORY_DTYPE)
         self.n_iter_ = len(stream.history)
         self.converged_ = before is not None and abs(row.objective - before.objective) < self.tol
-        if stream.group_names:
-            self.group_sizes_ = stream.reservoir.counts.copy()
         for name in ("labels_", "n_passes_"):
             if hasattr(self, name):
                 delattr(self, name)

@@ -76,12 +76,12 @@ class Tilt:
         """Weights for blocks like this; ``apart``: less those of the base, which keeps its own."""
         dense = block.features.dense
         n_dense = 0 if dense is None else dense.shape[1]
-        kind = (n_dense, block.dtype, block.propensity is not None, apart)
+        kind = (n_dense, block.dtype, block.propensity is not None, block.aside, apart)
         if kind not in self._made:
             parts = [self.logits.b[:, None], self.logits.W[:, :n_dense]]
             if self.offsets is not None:
                 if block.propensity is not None:
-                    parts.append(np.zeros_like(self.offsets.T))
+                    parts.append(np.zeros((len(self.logits.b), block.n_indicators)))
                 parts.append(self.offsets.T)
             made = [np.hstack(parts) / self.temperature]
             if block.features.codes is not None:
@@ -275,9 +275,9 @@ def _masses(block: Block, psi: FloatArray) -> tuple[FloatArray | None, FloatArra
     few = n_dense <= FEW_FEATURES
     weighted = psi if block.weight is None else psi * block.weight
     sums = (weighted @ block.design[:, 1 if few else 1 + n_dense :]).astype(np.float64)
-    M = block.n_groups
+    M, first = block.n_groups, block.n_indicators
     both = sums[:, n_dense if few else 0 :].T
-    model_mass = both[M : 2 * M] if block.propensity is not None else both[:M]
+    model_mass = both[first : first + M] if block.propensity is not None else both[:M]
     return sums if few else None, both[:M], model_mass
 
 
@@ -327,7 +327,7 @@ def backward(
     if block.weight is not None and (known is None or codes is not None):
         q = q * block.weight
     if known is None:
-        width = even(n_dense + block.n_groups)
+        width = even(n_dense + block.n_indicators)
         known = (q @ block.design[:, 1 : 1 + width]).astype(np.float64)
     sums = known[:, :n_dense]
     if n_features > n_dense:
@@ -338,8 +338,8 @@ def backward(
         for column in codes.T:
             for k, row in enumerate(q):
                 sums[k, n_dense:] += np.bincount(column, weights=row, minlength=width)
-    # Each row is in one group, so the sums over groups add up to those over one.
-    out = Logits(known[:, n_dense : n_dense + block.n_groups].sum(axis=1), sums)
+    # Each row is in one group or aside, so the sums over these add up to those over one.
+    out = Logits(known[:, n_dense : n_dense + block.n_indicators].sum(axis=1), sums)
     return out if pull is not None or alpha == 1.0 else out * alpha
 
 
@@ -349,8 +349,10 @@ def _pulled(
     """q, (K, n)."""
     n_dense = 0 if block.features.dense is None else block.features.dense.shape[1]
     # alpha + V[g, k] / tau by one product with the group indicators.
-    weights = (alpha + pull / temperature).T.astype(psi.dtype)
-    q: FloatArray = weights @ block.design[:, 1 + n_dense : 1 + n_dense + block.n_groups].T
+    weights = np.full((len(psi), block.n_indicators), alpha)  # nothing pulls at rows aside
+    weights[:, : block.n_groups] += pull.T / temperature
+    indicators = block.design[:, 1 + n_dense : 1 + n_dense + block.n_indicators]
+    q: FloatArray = weights.astype(psi.dtype) @ indicators.T
     # psi adds up to one, so alpha drops out of the difference to the mean.
     mean = np.einsum("kn,kn->n", psi, q)
     mean -= alpha

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairmix.columns import Columns
+from fairmix.criteria import CRITERIA
 from fairmix.families import (
     COVARIANCE_TYPES,
     INDEPENDENT,
@@ -25,6 +26,7 @@ from fairmix.persistence.fields import Arrays, Fields
 from fairmix.persistence.members import Array
 from fairmix.persistence.snapshot import (
     ESTIMATOR,
+    FAIRNESS,
     FORMAT,
     LOCAL_PARAMETERS,
     SCALARS,
@@ -35,6 +37,7 @@ from fairmix.persistence.snapshot import (
 from fairmix.propensity import Propensity, Scale
 from fairmix.solvers import Iteration
 from fairmix.totals import IntArray, Rows
+from fairmix.verdict import SOFT_RESOLUTION, label_resolution
 
 # Parameters that may be lists, and the longest text that may be one.
 LISTED = ("categorical_features",)
@@ -52,14 +55,20 @@ def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
     mixture = fields.section("mixture")
     slots = fields.section("propensity") if fields.has("propensity") else None
     model = _model(mixture, slots, arrays, columns, n_groups)
+    n_components, compared = model.mixture.n_components, n_groups > 1
+    # Files of schema 1 have rates of a single group, too.
+    rates = None
+    if compared or arrays.has("rates"):
+        rates = arrays.floats("rates", n_groups, n_components)
     fitted = {
         "_model": model,
         **_derived(model),
         **names,
         **groups,
-        "rates_": arrays.floats("rates", n_groups, model.mixture.n_components),
-        **_scalars(fields.section("fitted"), arrays, model.mixture.n_components),
+        "rates_": rates if compared else None,
+        **_scalars(fields.section("fitted"), arrays, n_components),
     }
+    fitted |= _fairness(fitted, parameters, n_components)
     metadata = fields.mapping("metadata")
     fields.done()
     arrays.done()
@@ -121,11 +130,38 @@ def _groups(groups: Fields) -> dict[str, Any]:
     names, sizes = groups.texts("names", distinct=True), groups.wholes("sizes")
     if len(names) != len(sizes):
         raise ModelFileError("model.json: groups: not as many sizes as names.")
+    unjudged: dict[str, int] = {}
+    if groups.holds("unjudged"):
+        small = groups.section("unjudged")
+        unjudged = {name: small.whole(name, 1) for name in small.names}
+        small.done()
+    if not unjudged.keys().isdisjoint(names):
+        raise ModelFileError("model.json: groups: a group is judged and unjudged.")
     groups.done()
     return {
         "groups_": np.array(names, dtype=str),
         "group_sizes_": np.array(sizes, dtype=np.intp),
+        "unjudged_groups_": unjudged,
     }
+
+
+def _fairness(
+    fitted: Mapping[str, Any], parameters: Mapping[str, Any], n_components: int
+) -> dict[str, float]:
+    """Figures that are there where groups are compared, and only there."""
+    if fitted["rates_"] is None:
+        return dict.fromkeys(FAIRNESS, np.nan)
+    found = {name: fitted[name] for name in FAIRNESS}
+    if np.isnan(found["resolution_"]):  # a file of schema 1
+        found["resolution_"] = SOFT_RESOLUTION
+        criterion = parameters.get("criterion", "gap")
+        if parameters.get("gap_of") != "probabilities" and criterion in CRITERIA:
+            sizes = np.maximum(fitted["group_sizes_"], 1)
+            found["resolution_"] = label_resolution(criterion, sizes, n_components)
+    for name, value in found.items():
+        if not value >= 0:
+            raise ModelFileError(f"model.json: fitted: {name} is {value}, not a number from 0.")
+    return found
 
 
 def _model(
@@ -147,11 +183,16 @@ def _model(
     temperature = mixture.number("temperature")
     if temperature <= 0:
         raise ModelFileError(f"model.json: mixture: temperature is {temperature}, not positive.")
-    mixture.done()
     gaussian = family.gaussian if isinstance(family, Product) else family
     complete = isinstance(gaussian, Gaussian) and gaussian.covariance_type not in INDEPENDENT
     columns = replace(columns, complete=complete)
-    return Model(columns, Mixture(family), theta, offsets, propensity, temperature)
+    aware = tilted and propensity is None
+    if mixture.holds("aware"):
+        aware = mixture.flag("aware")
+        if aware is not (tilted and (aware or propensity is None)):
+            raise ModelFileError("model.json: mixture: aware does not fit to its tilt.")
+    mixture.done()
+    return Model(columns, Mixture(family), theta, offsets, propensity, temperature, aware)
 
 
 def _family(
@@ -244,6 +285,15 @@ def _derived(model: Model) -> dict[str, Any]:
     return {f"{name}_": value for name, value in found.items()}
 
 
+def _figure(fitted: Fields, name: str) -> float:
+    """A number; NaN where there is none, or where a file of schema 1 lacks it."""
+    if name == "resolution_" and not fitted.holds(name):
+        return np.nan
+    if name in FAIRNESS and not fitted.has(name):
+        return np.nan
+    return fitted.number(name)
+
+
 def _scalars(fitted: Fields, arrays: Arrays, n_components: int) -> dict[str, Any]:
     names = fitted.texts("history", distinct=True)
     if not set(names) <= set(Iteration._fields):
@@ -253,7 +303,7 @@ def _scalars(fitted: Fields, arrays: Arrays, n_components: int) -> dict[str, Any
     for name, column in zip(names, table.T, strict=True):
         history[name] = column
     found: dict[str, Any] = {
-        **{name: fitted.number(name) for name in SCALARS},
+        **{name: _figure(fitted, name) for name in SCALARS},
         "n_iter_": fitted.whole("n_iter_"),
         "converged_": fitted.flag("converged_"),
         "_filled": fitted.whole("filled_clusters", 0, n_components),

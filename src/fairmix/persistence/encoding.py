@@ -43,11 +43,12 @@ def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
         "groups": {
             "names": fitted["groups_"].tolist(),
             "sizes": fitted["group_sizes_"].tolist(),
+            "unjudged": dict(fitted["unjudged_groups_"]),
         },
         "mixture": _mixture(model),
         "propensity": _propensity(model.propensity),
         "fitted": {
-            **{name: float(fitted[name]) for name in SCALARS},
+            **{name: _number(fitted[name]) for name in SCALARS},
             "n_iter_": int(fitted["n_iter_"]),
             **({"n_passes_": float(fitted["n_passes_"])} if "n_passes_" in fitted else {}),
             "converged_": bool(fitted["converged_"]),
@@ -80,6 +81,7 @@ def _mixture(model: Model) -> dict[str, Any]:
         "covariance_type": None if gaussian is None else gaussian.covariance_type,
         "reg_covar": None if gaussian is None else float(gaussian.reg_covar),
         "tilted": model.offsets is not None,
+        "aware": model.aware,
         "temperature": float(model.temperature),
     }
 
@@ -118,6 +120,11 @@ def _gaussian(family: Family) -> Gaussian | None:
     if isinstance(family, Product):
         return family.gaussian
     return family if isinstance(family, Gaussian) else None
+
+
+def _number(value: float) -> float | None:
+    """A figure; None where there is none, as JSON has no NaN."""
+    return None if np.isnan(value) else float(value)
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -31,6 +31,11 @@ class Fields:
         self._values = dict(values)
         self._place = place
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the values that are left."""
+        return list(self._values)
+
     def has(self, name: str) -> bool:
         """Whether a value, which must be there, is not null."""
         value = self.value(name)

@@ -7,18 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 FORMAT = "fairmix model"
-SCHEMA = 1
+# 2: groups that are not judged, and no figures of fairness where nothing is compared.
+SCHEMA = 2
 ESTIMATOR = "FairMixture"
 # Parameters of a machine, not of a model: they come back with their defaults.
 LOCAL_PARAMETERS = ("checkpoint", "n_jobs", "verbose")
-SCALARS = (
-    "gap_",
-    "label_gap_",
-    "soft_gap_",
-    "balance_",
-    "fairness_strength_",
-    "lower_bound_",
-)
+# Figures that are null where fewer than two groups are judged.
+FAIRNESS = ("gap_", "label_gap_", "soft_gap_", "balance_", "resolution_")
+SCALARS = (*FAIRNESS, "fairness_strength_", "lower_bound_")
 
 
 @dataclass(frozen=True, eq=False)

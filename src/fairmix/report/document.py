@@ -179,7 +179,7 @@ def _front(
     front: ParetoFront, model: FairMixture | None, profile: Profile, charts: dict[str, Any]
 ) -> dict[str, Any]:
     """Rows of the table, the chart, and the clusters of each point."""
-    tables = [SafeCounts.of(m.rates_ * m.group_sizes_[:, None]) for m in front.models]
+    tables = [SafeCounts.of(np.asarray(m.rates_) * m.group_sizes_[:, None]) for m in front.models]
     criterion = front.models[0].criterion if front.models else "gap"
     shown = [table.gap(criterion) for table in tables] or [(row.gap, True) for row in front.rows]
     chosen = _chosen(front, model)

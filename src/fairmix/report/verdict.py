@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairmix.certificate import Certificate, chance_gap
-from fairmix.fitting import allowed_gap
 from fairmix.profile import Profile, share_interval
 from fairmix.report.figures import cut, gap_text, percent, value
 from fairmix.report.suppression import SafeCounts
+from fairmix.verdict import verdict_of
 
 if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
@@ -85,7 +85,7 @@ def _against_bound(
     safe: SafeCounts, model: FairMixture, shown: tuple[float, bool], notes: tuple[str, ...]
 ) -> Verdict:
     """The bound is met only if it is met at the fit and, for labels, on the rows of the report."""
-    allowed = allowed_gap(model.max_gap, model.gap_of, model.group_sizes_)
+    allowed = verdict_of(model).allowed
     here, measure = safe.exact_gap(model.criterion), MEASURES[model.criterion]
     met = bool(model.gap_ <= allowed)
     if model.gap_of == "labels":

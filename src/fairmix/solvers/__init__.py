@@ -1,6 +1,6 @@
 """Solvers: frozen settings that climb an objective."""
 
-from fairmix.solvers._base import Callback, Iteration, Solution, Solver, Status, resolution
+from fairmix.solvers._base import Callback, Iteration, Solution, Solver, Status
 from fairmix.solvers.constrained import Constrained
 from fairmix.solvers.dual import Dual
 from fairmix.solvers.em import EM
@@ -20,5 +20,4 @@ __all__ = [
     "Solver",
     "Status",
     "Strength",
-    "resolution",
 ]

@@ -13,7 +13,7 @@ import numpy as np
 from fairmix.criteria import Criterion, smallest_ratio
 from fairmix.objective import Objective, Point
 from fairmix.tables import Rowlike
-from fairmix.totals import FloatArray, IntArray
+from fairmix.totals import FloatArray
 
 
 class Status(Enum):
@@ -40,14 +40,6 @@ class Iteration(NamedTuple):
 
 
 Callback = Callable[[Iteration], None]
-
-
-def resolution(group_sizes: FloatArray | IntArray) -> float:
-    """Gap below which hard labels cannot be asked to go: they move by whole rows.
-
-    Two rows of the smallest group, and never less than 0.002.
-    """
-    return max(2e-3, 2 / float(group_sizes.min()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,7 +137,9 @@ class Running:
         self.batch = batch
         self.n_rows = batch.n_rows
         self.group_sizes: FloatArray = batch.group_sizes / step
-        self._past = past * ((1 - step) * float(self.group_sizes.sum()))
+        self.weight_sum = batch.weight_sum / step
+        self.rate_steps: FloatArray = batch.rate_steps * step
+        self._past = past * ((1 - step) * self.weight_sum)
         self._step = step
 
     @property
@@ -218,7 +220,7 @@ class Online:
 
         The sample knows of the batch already.
         """
-        weight = place.weight + float(batch.group_sizes.sum())
+        weight = place.weight + batch.weight_sum
         share = 1 - place.weight / weight
         running = Running(batch, place.sums, share**KAPPA)
         objective = Objective(mixture, running, self.penalty, fair_table=sample)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmix.criteria import Criterion
-from fairmix.solvers._base import resolution
 from fairmix.solvers.quadratic import Bound
 from fairmix.solvers.tilt import Tilt
 from fairmix.tables import Rowlike
@@ -16,9 +15,10 @@ from fairmix.totals import FloatArray, Logits, Totals
 
 # A step may first move a row's tilt by at most this many temperatures.
 REACH = 2.0
-# Steps at most, and steps without gain once the gap counts as met.
+# Steps at most.
 STEPS = 40
-PATIENCE = 10
+# Gaps of responsibilities are known to about this, because they are sums of rounded numbers.
+SOFT_GRAIN = 5e-7
 # Random moves at the end: as many as visit this many rows, within limits.
 SEARCH_ROWS = 1_000_000
 SEARCH_STEPS = (40, 400)
@@ -96,27 +96,30 @@ class Polish:
         lie near a boundary, labels hardly move within a temperature, so steps grow; after one that
         leads clearly away they shrink, and the closest tilt is where they go on.
         """
-        target, reach, waited = self.bound, REACH, 0
+        target, reach = self.bound, REACH
         best = now = short = self._judged(view)
-        half_a_row = 0.5 / float(tilt.table.group_sizes.min())
-        # Labels move by whole rows: a bound of zero is met within two of the smallest group.
-        enough = self.bound if self.bound > 0 or not self.labels else 4 * half_a_row
-        met = max(self.bound, resolution(tilt.table.group_sizes)) if self.labels else self.bound
+        table, n_clusters = tilt.table, len(logits.b)
+        if self.labels:
+            grain = self.criterion.resolution(table.group_sizes, table.rate_steps, n_clusters)
+            enough = max(self.bound, grain)
+        else:
+            # Below the bound by more than the rounding of whoever measures the gap again.
+            grain, enough = SOFT_GRAIN, max(self.bound - 2 * SOFT_GRAIN, SOFT_GRAIN)
         for _ in range(STEPS):
-            if best.gap <= enough or (best.gap <= met and waited >= PATIENCE):
+            if best.gap <= enough:
                 break
             short = best
-            target = max(0.0, target - max(0.5 * (best.gap - self.bound), half_a_row))
+            target = max(0.0, target - max(0.5 * (best.gap - self.bound), 0.5 * grain))
             tilt.multipliers = now.multipliers
             aim = Bound(self.criterion, target)
             tilt.step(now.rates + self.error, now.totals, self.temperature, aim, reach)
             now = self.look(tilt, logits)
             # A few rows more are no sign of a wrong direction.
-            few_rows = min(6 * half_a_row, 2e-3)
+            few_rows = min(3 * float(table.rate_steps.max()), 2e-3)
             astray = now.gap > best.gap + max(0.5 * (best.gap - self.bound), few_rows)
-            best, waited = (now, 0) if now.gap < best.gap else (best, waited + 1)
+            best = now if now.gap < best.gap else best
             now, reach = (best, reach / 2) if astray else (now, 1.5 * reach)
-        if best.gap > met:
+        if best.gap > enough:
             best = self._search(tilt, logits, best, enough)
         return self._eased(tilt, logits, best, short)
 

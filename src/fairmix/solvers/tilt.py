@@ -141,18 +141,23 @@ def _contrast_basis(n_groups: int) -> FloatArray:
 
 
 def _group_moments(table: Rowlike) -> tuple[FloatArray, FloatArray | None]:
-    """Mean of rho over the rows and, for a propensity, its covariance."""
+    """Mean of rho over the rows and, for a blind map, its covariance."""
 
-    def moments(block: Block) -> tuple[FloatArray, FloatArray] | None:
+    def moments(block: Block) -> tuple[FloatArray, FloatArray, bool] | None:
         if block.propensity is None:
             return None
         rho = block.propensity.astype(np.float64)
         weighted = rho if block.weight is None else rho * block.weight
-        return weighted.sum(axis=1), weighted @ rho.T
+        compared = np.flatnonzero(block.groups < block.n_groups)
+        aware = bool((rho[block.groups[compared], compared] == 1).all())
+        return weighted.sum(axis=1), weighted @ rho.T, aware
 
-    total = float(table.group_sizes.sum())
-    found = [pair for pair in table.each(moments) if pair is not None]
+    found = [triple for triple in table.each(moments) if triple is not None]
     if not found:
-        return table.group_sizes / total, None
-    mean = np.sum([first for first, _ in found], axis=0) / total
-    return mean, np.sum([second for _, second in found], axis=0) / total - np.outer(mean, mean)
+        return table.group_sizes / table.weight_sum, None
+    first, second, aware = zip(*found, strict=True)
+    mean = np.sum(first, axis=0) / table.weight_sum
+    # An aware map knows all but the rows that stand aside.
+    if all(aware):
+        return mean, None
+    return mean, np.sum(second, axis=0) / table.weight_sum - np.outer(mean, mean)

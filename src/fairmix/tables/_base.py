@@ -25,7 +25,15 @@ class Rowlike(Protocol):
 
     @property
     def group_sizes(self) -> FloatArray:
-        """Weight of each group, (M,)."""
+        """Weight of each group that is compared, (M,)."""
+
+    @property
+    def weight_sum(self) -> float:
+        """Weight of all rows."""
+
+    @property
+    def rate_steps(self) -> FloatArray:
+        """By how much one row can move the rate of its group, (M,)."""
 
     @property
     def passes(self) -> float:

@@ -22,7 +22,9 @@ class Part:
         self.n_rows = int(counts.sum())
         # Rows stand for weights; what needs the exact weight has it from the pass.
         scale = table.group_sizes / np.maximum(table.store.group_counts, 1)
-        self.group_sizes: FloatArray = counts * scale
+        self.group_sizes: FloatArray = counts[: table.n_groups] * scale
+        self.rate_steps: FloatArray = table.rate_steps * (table.n_rows / self.n_rows)
+        self.weight_sum = table.weight_sum * self.n_rows / table.n_rows
 
     @property
     def passes(self) -> float:
@@ -80,8 +82,18 @@ class Batches:
 
     @property
     def group_sizes(self) -> FloatArray:
-        """Weight of each group, (M,)."""
+        """Weight of each group that is compared, (M,)."""
         return self.table.group_sizes
+
+    @property
+    def weight_sum(self) -> float:
+        """Weight of all rows."""
+        return self.table.weight_sum
+
+    @property
+    def rate_steps(self) -> FloatArray:
+        """By how much one row can move the rate of its group, (M,)."""
+        return self.table.rate_steps
 
     @property
     def passes(self) -> float:

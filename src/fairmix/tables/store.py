@@ -75,12 +75,14 @@ class Moments:
 class Summary(NamedTuple):
     """What one sweep over the raw rows tells.
 
-    ``block_counts`` (n_blocks, M) and ``group_sizes`` (M,): rows of each group in each block, and
-    the weight of each group. ``digest`` is a checksum of all values.
+    ``block_counts`` (n_blocks, M), ``group_sizes`` (M,) and ``largest_weights`` (M,): rows of each
+    group in each block, the weight of each group and that of its heaviest row; one entry more
+    where rows stand aside. ``digest`` is a checksum of all values.
     """
 
     block_counts: IntArray
     group_sizes: FloatArray
+    largest_weights: FloatArray
     moments: Moments
     digest: int
 
@@ -93,16 +95,24 @@ class Store:
     blocks : Blocks of Chunk
         The rows, ``BLOCK_ROWS`` in each block but the last.
     n_groups : int
-        M.
+        M, groups that are compared.
     summary : Summary or None
         None: found by a sweep.
+    aside : bool
+        Whether rows may have the code M: they are in no group that is compared.
     """
 
     def __init__(
-        self, blocks: Blocks[Chunk], n_groups: int, summary: Summary | None = None
+        self,
+        blocks: Blocks[Chunk],
+        n_groups: int,
+        summary: Summary | None = None,
+        *,
+        aside: bool = False,
     ) -> None:
         self.blocks = blocks
         self.n_groups = n_groups
+        self.aside = aside
         self._summary = summary
 
     @property
@@ -113,29 +123,52 @@ class Store:
         return self._summary
 
     def _summarize(self) -> Summary:
-        n_groups = self.n_groups
+        n_codes = self.n_groups + self.aside
 
-        def look(chunk: Chunk) -> tuple[IntArray, FloatArray, Moments, int]:
-            counts = np.bincount(chunk.groups, minlength=n_groups)
-            sizes = np.bincount(chunk.groups, chunk.weight, n_groups).astype(np.float64)
-            return counts, sizes, Moments.of(chunk.rows.numeric, chunk.weight), chunk.digest
+        def look(chunk: Chunk) -> tuple[IntArray, FloatArray, FloatArray, Moments, int]:
+            counts = np.bincount(chunk.groups, minlength=n_codes)
+            sizes = np.bincount(chunk.groups, chunk.weight, n_codes).astype(np.float64)
+            heaviest = (counts > 0).astype(np.float64)
+            if chunk.weight is not None:
+                heaviest = np.zeros(n_codes)
+                np.maximum.at(heaviest, chunk.groups, chunk.weight)
+            moments = Moments.of(chunk.rows.numeric, chunk.weight)
+            return counts, sizes, heaviest, moments, chunk.digest
 
-        counts, sizes, moments, digests = zip(*self.blocks.each(look), strict=True)
+        counts, sizes, heaviest, moments, digests = zip(*self.blocks.each(look), strict=True)
         return Summary(
             np.stack(counts),
             reduce(np.add, sizes),
+            reduce(np.maximum, heaviest),
             reduce(Moments.__add__, moments),
             zlib.crc32(np.array(digests, np.uint32).tobytes()),
         )
 
     @property
     def group_sizes(self) -> FloatArray:
-        """Weight of each group, (M,)."""
-        return self.summary.group_sizes
+        """Weight of each group that is compared, (M,)."""
+        return self.summary.group_sizes[: self.n_groups]
+
+    @property
+    def weight_sum(self) -> float:
+        """Weight of all rows, those aside included."""
+        return float(self.summary.group_sizes.sum())
+
+    @property
+    def rate_steps(self) -> FloatArray:
+        """By how much one row can move the rate of its group, (M,)."""
+        heaviest = self.summary.largest_weights[: self.n_groups]
+        # A batch of a stream may lack a group.
+        sizes = np.where(self.group_sizes > 0, self.group_sizes, 1.0)
+        return np.asarray(heaviest / sizes)
 
     @property
     def group_counts(self) -> IntArray:
-        """Rows of each group, (M,)."""
+        """Rows of each group that is compared, (M,)."""
+        return self._counts[: self.n_groups]
+
+    @property
+    def _counts(self) -> IntArray:
         return np.asarray(self.summary.block_counts.sum(axis=0))
 
     @property
@@ -156,7 +189,7 @@ class Store:
         Groups have their share of the sample, except that a small one has some rows in any case;
         weights then make up for it.
         """
-        counts = self.group_counts
+        counts = self._counts
         wanted = allocate(counts, n_rows, replace=replace)
         if n_rows >= self.n_rows and not replace:
             # As in memory: all rows are no draw, and keep their blocks.
@@ -180,6 +213,7 @@ class Store:
             concatenate_rows([chunk.rows for chunk in chunks]),
             groups=groups,
             n_groups=self.n_groups,
+            aside=self.aside,
             weight=weight,
             n_jobs=getattr(self.blocks, "n_jobs", 1),
             block_rows=block_rows,
@@ -197,6 +231,8 @@ class MemoryStore(Store):
         Group codes; None puts all rows in one group.
     n_groups : int
         M.
+    aside : bool
+        Whether rows may have the code M.
     weight : (N,) array or None
         Row weights.
     n_jobs : int
@@ -213,6 +249,7 @@ class MemoryStore(Store):
         *,
         groups: IntArray | None = None,
         n_groups: int = 1,
+        aside: bool = False,
         weight: FloatArray | None = None,
         n_jobs: int = 1,
         block_rows: int = BLOCK_ROWS,
@@ -229,12 +266,25 @@ class MemoryStore(Store):
             weight = None if self.weight is None else self.weight[part]
             return Chunk(number, self.rows.take(part), self.groups[part], weight)
 
-        super().__init__(MemoryBlocks(n_blocks, chunk, n_jobs=n_jobs), n_groups, summary)
+        super().__init__(
+            MemoryBlocks(n_blocks, chunk, n_jobs=n_jobs), n_groups, summary, aside=aside
+        )
 
     @property
     def n_rows(self) -> int:
         """N."""
         return self.rows.n_rows
+
+    def take(self, where: IntArray) -> MemoryStore:
+        """Some of the rows."""
+        return MemoryStore(
+            self.rows.take(where),
+            groups=self.groups[where],
+            n_groups=self.n_groups,
+            aside=self.aside,
+            weight=None if self.weight is None else self.weight[where],
+            n_jobs=self.n_jobs,
+        )
 
     def sample(
         self,

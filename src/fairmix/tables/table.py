@@ -40,6 +40,21 @@ class Encoder:
     encode: Callable[[Rows], Features]
     n_groups: int
     propensity: Callable[[Rows], FloatArray] | None = None
+    aware: bool = False
+    aside: bool = False
+
+    def _rho(self, chunk: Chunk) -> FloatArray | None:
+        """What the map may know of the groups."""
+        if self.propensity is None:
+            return None
+        if not self.aware:
+            return self.propensity(chunk.rows)
+        known = chunk.groups < self.n_groups
+        rho = np.zeros((self.n_groups, len(known)))
+        rho[chunk.groups[known], np.flatnonzero(known)] = 1
+        if not known.all():
+            rho[:, ~known] = self.propensity(chunk.rows.take(np.flatnonzero(~known)))
+        return rho
 
     def __call__(self, chunk: Chunk) -> Block:
         """T(x), groups and weights of the rows."""
@@ -51,8 +66,9 @@ class Encoder:
             n_groups=self.n_groups,
             dtype=dtype,
             weight=None if chunk.weight is None else chunk.weight.astype(dtype),
-            propensity=None if self.propensity is None else self.propensity(chunk.rows),
+            propensity=self._rho(chunk),
             number=chunk.number,
+            aside=self.aside,
         )
 
 
@@ -122,6 +138,8 @@ class Table:
         Family's ``encode``.
     propensity : callable or None
         Probability of each group given the row, (M, n): what a blind map may know.
+    aware : bool
+        Whether the map sees the groups, and the propensity is for rows aside only.
     keep : bool
         Keep the encoded rows between passes, unless they are large. False for a single sweep.
     journal : Journal or None
@@ -136,13 +154,14 @@ class Table:
         encode: Callable[[Rows], Features],
         *,
         propensity: Callable[[Rows], FloatArray] | None = None,
+        aware: bool = False,
         keep: bool = True,
         journal: Journal | None = None,
         whole: Table | None = None,
     ) -> None:
         self.store = store
         self.journal = journal
-        self.encoder = Encoder(encode, store.n_groups, propensity)
+        self.encoder = Encoder(encode, store.n_groups, propensity, aware, store.aside)
         self.blocks = store.blocks.map(self.encoder, keep=self._kept_blocks() if keep else 0)
         self._last: tuple[Sweep, list[Forward]] | None = None
         self._whole = self if whole is None else whole
@@ -173,8 +192,18 @@ class Table:
 
     @property
     def group_sizes(self) -> FloatArray:
-        """Weight of each group, (M,)."""
+        """Weight of each group that is compared, (M,)."""
         return self.store.group_sizes
+
+    @property
+    def weight_sum(self) -> float:
+        """Weight of all rows."""
+        return self.store.weight_sum
+
+    @property
+    def rate_steps(self) -> FloatArray:
+        """By how much one row can move the rate of its group, (M,)."""
+        return self.store.rate_steps
 
     @property
     def passes(self) -> float:
@@ -244,5 +273,9 @@ class Table:
         if drawn is self.store:
             return self
         return Table(
-            drawn, self.encoder.encode, propensity=self.encoder.propensity, whole=self._whole
+            drawn,
+            self.encoder.encode,
+            propensity=self.encoder.propensity,
+            aware=self.encoder.aware,
+            whole=self._whole,
         )
