@@ -161,9 +161,9 @@ def test_many_groups_and_small_ones():
     card = model_card(fitted(groups=groups, fairness_strength=0, min_group_size=1))
     assert "Not shown: 2 more groups." in card
     assert len(cells(card, "0")) == 1 + 12
-    groups[:3] = "rare"
+    groups[:3] = "few"
     card = model_card(fitted(groups=groups, fairness_strength=0, min_group_size=10))
-    assert "Not judged, because they are small: rare (3 rows)." in card
+    assert "Not judged, because they are small: few (3 rows)." in card
 
 
 def test_an_unfitted_model_has_no_card():
