@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from cases import FAMILIES, K, M, assert_close, assert_same_bits, each, problem
 from fairmix import FairMixture, fitting, metrics
@@ -11,7 +12,14 @@ from fairmix.criteria import CRITERIA
 from fairmix.datasets import make_grouped_blobs
 from fairmix.objective import Objective, Scaled
 from fairmix.solvers import EM
-from fairmix.tables import Batches, MemoryStore, Table
+from fairmix.tables import (
+    BLOCK_ROWS,
+    Batches,
+    MemoryStore,
+    Table,
+    block_rows_of,
+    count_batches,
+)
 from fairmix.tables.store import allocate
 from fairmix.totals import Rows
 
@@ -35,7 +43,7 @@ def blobs():
 @each("case", {name: name for name in FAMILIES}, "gaussian-diag", "categorical", "product-full")
 def test_batches_hold_the_totals_of_their_last_visit(case):
     toy, table = small_blocks(case)
-    batches = Batches(table, 200, np.random.default_rng(0))
+    batches = Batches(table, 5, np.random.default_rng(0))
     first, second = toy.mixture.logits(toy.theta), toy.mixture.logits(toy.theta + 0.1)
     assert len(batches.parts) == 5
     assert sorted(n for part in batches.parts for n in part.blocks) == list(range(table.n_blocks))
@@ -56,12 +64,83 @@ def test_batches_hold_the_totals_of_their_last_visit(case):
 
 def test_passes_that_are_no_e_step_see_all_rows():
     toy, table = small_blocks()
-    batches = Batches(table, 200, np.random.default_rng(0))
+    batches = Batches(table, 5, np.random.default_rng(0))
     logits, pull = toy.mixture.logits(toy.theta), np.ones((M, K)) * np.arange(K)
     for settings in ({"alpha": 0.0}, {"alpha": 0.0, "pull": pull}, {"alpha": 0.5}):
         assert_same_bits(
             batches.softmax_pass(logits, **settings), table.softmax_pass(logits, **settings)
         )
+
+
+SIZES = {
+    # batch_size of so many rows: number of batches
+    (32_561, 0.1): 10,
+    (32_561, 0.01): 100,
+    (32_561, 3256): 10,
+    (32_561, 3257): 10,
+    (32_561, 20_000): 2,
+    (1001, 3): 334,
+    (1001, 1): 1001,
+    (1001, 5000): 1,
+    (200_001, 0.25): 4,
+    (200_001, 16_385): 12,
+    # Two equal batches come nearer to 0.7 than one.
+    (6000, 0.7): 2,
+    (6000, 0.9): 1,
+    (6000, np.float32(0.2)): 5,
+}
+
+
+@pytest.mark.parametrize(("n_rows", "batch_size"), SIZES)
+def test_batches_have_the_size_that_was_asked_for(n_rows, batch_size):
+    n_batches = count_batches(batch_size, n_rows)
+    assert n_batches == SIZES[n_rows, batch_size]
+    block_rows = block_rows_of(n_rows, batch_size)
+    rows = Rows(np.arange(float(n_rows))[:, None], None)
+    store = MemoryStore(rows, block_rows=block_rows)
+    table = Table(store, FAMILIES["gaussian-diag"].make(rows, 1e-6).encode)
+    batches = Batches(table, n_batches, np.random.default_rng(0))
+    sizes = [part.n_rows for part in batches.parts]
+    assert len(sizes) == n_batches
+    assert sum(sizes) == n_rows
+    assert max(len(chunk.groups) for chunk in store.blocks.each(lambda chunk: chunk)) <= BLOCK_ROWS
+    blocks = len(batches.parts[0].blocks)
+    assert max(sizes) - min(sizes) <= blocks, "equal up to one row of each block"
+
+
+@pytest.mark.parametrize(("batch_size", "share"), [(0.1, 0.1), (0.01, 0.01), (3256, 0.1)])
+def test_an_iteration_visits_the_share_that_was_asked_for(batch_size, share):
+    X = np.random.default_rng(0).normal(size=(32_561, 1))
+    model = FairMixture(
+        2, batch_size=batch_size, fairness_sample_size=100, tol=0, max_iter=9, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X)
+    # The first iteration visits all; each also looks at the fairness sample.
+    visited = np.diff(model.history_["passes"]) * len(X) - 100
+    np.testing.assert_allclose(visited, share * len(X), atol=1)
+
+
+def test_rows_without_weight_are_in_no_batch():
+    X = np.random.default_rng(0).normal(size=(4000, 1))
+    weight = np.repeat([1.0, 0.0], 2000)
+    model = FairMixture(
+        2, batch_size=500, fairness_sample_size=100, tol=0, max_iter=4, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X, sample_weight=weight)
+    np.testing.assert_allclose(np.diff(model.history_["passes"]), (500 + 100) / 2000)
+
+
+@pytest.mark.parametrize("name", ["batch_size", "subsample", "fairness_sample_size"])
+def test_a_share_in_single_precision_is_a_share(blobs, name):
+    X, groups = blobs
+    fits = [
+        FairMixture(4, max_gap=0.02, assignment="aware", random_state=0, **{name: share})
+        for share in (0.25, np.float32(0.25))
+    ]
+    labels = [model.fit(X, sensitive_features=groups).labels_ for model in fits]
+    assert np.array_equal(*labels)
 
 
 def test_one_batch_of_all_rows_is_plain_em(blobs):

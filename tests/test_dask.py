@@ -33,6 +33,7 @@ FITS = {
     "aware, mixed": {"assignment": "aware"},
     "em, numeric": {"solver": "em", "covariance_type": "full", "fairness_strength": 2.0},
     "batches": {"batch_size": 10_000, "standardize": True, "fairness_strength": 0},
+    "batches by share": {"batch_size": 0.3, "assignment": "aware"},
 }
 
 
@@ -184,7 +185,8 @@ def test_frames_of_collections_have_the_rows_in_order(client):
     frames = on_dask.frames_from_collection(collection(frame), client, beside, 8000)
     assert frames.schema.names == [*frame.columns, "more"]
     tables = list(frames.select(["more", "sex"]).each(lambda block: block.table))
-    assert [len(table) for table in tables] == [8000] * 10 + [N_ROWS - 80_000]
+    edges = [number * N_ROWS // 10 for number in range(11)]
+    assert [len(table) for table in tables] == np.diff(edges).tolist()
     assert tables[0].column_names == ["more", "sex"]
     assert np.concatenate([table["more"] for table in tables]).tolist() == list(range(N_ROWS))
     assert [v for table in tables for v in table["sex"].to_pylist()] == frame["sex"].tolist()

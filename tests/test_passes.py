@@ -52,7 +52,7 @@ def test_parts_and_samples_count_by_their_share(table, logits):
     sample = table.sample(200, np.random.default_rng(0))
     sample.softmax_pass(logits)
     assert table.passes == sample.passes == pytest.approx(0.5)
-    batches = Batches(table, 500, np.random.default_rng(0))
+    batches = Batches(table, 2, np.random.default_rng(0))
     batches.softmax_pass(logits)
     assert batches.passes == pytest.approx(1.5), "the first E-step visits all"
     batches.softmax_pass(logits)

@@ -396,6 +396,7 @@ TWO = np.array(["a", "b"] * 30)
         ({"checkpoint": "fit.npz"}, "checkpoint='fit.npz' is for fit"),
         ({"fairness_sample_replace": True}, "Set fairness_sample_replace=False"),
         ({"fairness_sample_size": 0.5}, "fairness_sample_size=0.5 is a share"),
+        ({"fairness_sample_size": np.float32(0.5)}, "fairness_sample_size=0.5 is a share"),
         ({"solver": "em"}, r"solver='em' with fairness_strength='auto'.* or solver='dual'"),
         ({"solver": "gd", "assignment": "aware"}, "assignment='aware' needs solver='dual'"),
         ({"n_components": 61}, r"n_components=61 clusters .* n_samples=60"),

@@ -29,7 +29,7 @@ from fairmix.solvers import (
     Status,
     Strength,
 )
-from fairmix.tables import Batches, Moments, Rowlike, Store, Table
+from fairmix.tables import Batches, Moments, Rowlike, Store, Table, count_batches, count_rows
 from fairmix.totals import FloatArray
 from fairmix.verdict import SOFT_RESOLUTION
 
@@ -185,21 +185,16 @@ def _learner(
     """What is climbed: all rows, a sample of them, or mini-batches beside a fairness sample."""
     n_rows = table.n_rows
     if settings.subsample is not None:
-        return Objective(mixture, table.sample(_count(settings.subsample, n_rows), rng))
+        return Objective(mixture, table.sample(count_rows(settings.subsample, n_rows), rng))
     if settings.batch_size is None and settings.fairness_sample_size is None:
         return Objective(mixture, table)
-    batch = None if settings.batch_size is None else _count(settings.batch_size, n_rows)
     wanted = settings.fairness_sample_size
-    wanted = FAIRNESS_ROWS if wanted is None else _count(wanted, n_rows)
+    wanted = FAIRNESS_ROWS if wanted is None else count_rows(wanted, n_rows)
     sample = table.sample(wanted, rng, replace=settings.fairness_sample_replace)
-    if batch is None:
+    if settings.batch_size is None:
         return Objective(mixture, table, fair_table=sample)
-    return Objective(mixture, Batches(table, batch, rng), fair_table=sample)
-
-
-def _count(size: float, n_rows: int) -> int:
-    """Rows that a number of rows or a share of all means."""
-    return max(1, round(size * n_rows)) if isinstance(size, float) else min(int(size), n_rows)
+    batches = Batches(table, count_batches(settings.batch_size, n_rows), rng)
+    return Objective(mixture, batches, fair_table=sample)
 
 
 def _target(settings: Settings, learn: Objective, table: Table) -> float:

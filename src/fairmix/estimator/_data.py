@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairmix.columns import Columns
 from fairmix.groups import Groups, Seats
 from fairmix.model import Model
-from fairmix.tables import MemoryStore, Store, Summary, Table
+from fairmix.tables import MemoryStore, Store, Summary, Table, block_rows_of
 from fairmix.totals import FloatArray, IntArray
 
 # Label of each row, or None where labels need not fit in memory; masses by labels, and soft ones.
@@ -42,7 +42,8 @@ class MemoryData:
     """A table in memory.
 
     ``table`` is a data frame or an array without the sensitive column, ``weight`` one weight per
-    row or None. Rows whose group is missing count for nothing, and get a label.
+    row or None, ``batch_size`` that of the fit. Rows whose group is missing count for nothing, and
+    get a label.
     """
 
     table: nw.DataFrame[Any] | NDArray[Any]
@@ -50,7 +51,7 @@ class MemoryData:
     groups: Groups | None
     weight: FloatArray | None
     n_jobs: int
-    block_rows: int
+    batch_size: float | None
 
     def store(self, columns: Columns, summary: Summary | None = None) -> MemoryStore:
         """The rows with a positive weight."""
@@ -69,7 +70,7 @@ class MemoryData:
             aside=seats.aside,
             weight=weight if codes is None else seats.weight(codes, weight),
             n_jobs=self.n_jobs,
-            block_rows=self.block_rows,
+            block_rows=block_rows_of(rows.n_rows, self.batch_size),
             summary=summary,
         )
 

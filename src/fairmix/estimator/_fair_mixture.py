@@ -111,7 +111,8 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         Threads; -1 for all cores. The result is the same for any number.
     batch_size : int or float, default=None
         Mini-batch learning (the paper's Algorithm 3): rows of a batch, or their share of all.
-        Each iteration visits one batch; the sums of the others stay from their last visit.
+        Each iteration visits one batch; the sums of the others stay from their last visit. All
+        batches are of one size, the nearest to this: 0.3 gives three of a third.
     fairness_sample_size : int or float, default=None
         Rows, or their share of all, on which fairness is measured while learning (the paper's
         D_n). None: all rows, or with ``batch_size`` 50,000 rows. With ``"dual"`` the tilt is then

@@ -15,7 +15,7 @@ from fairmix.estimator._frame_sources import FileSource, Source, frames_of, in_b
 from fairmix.estimator._frames import FrameData, Reader, Roles, learn_frames, write_labels
 from fairmix.estimator._input import Input
 from fairmix.estimator._threads import one_blas_thread
-from fairmix.tables import BLOCK_ROWS, FileBlocks, PathLike, find_files
+from fairmix.tables import FileBlocks, PathLike, find_files
 
 if TYPE_CHECKING:
     from fairmix.tables.dask import DaskFrames
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 class FileInput(Input):
     """Reads X, groups and weights from files."""
 
+    batch_size: float | None
     n_jobs: int | None
     verbose: int
 
-    def _learn_files(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, block_rows: int
-    ) -> FrameData:
+    def _learn_files(self, X: Any, sensitive_features: Any, sample_weight: Any) -> FrameData:
         """Columns and groups of files or of a Dask collection to learn from."""
         source, sensitive_features, sample_weight = frames_of(X, sensitive_features, sample_weight)
         names = source.names
@@ -41,12 +40,11 @@ class FileInput(Input):
         features = self._feature_names(names, reset=True, named=source.named)
         chosen = categorical_positions(self.categorical_features, None, features)
         roles = Roles(features, sensitive, weight[0] if weight else None)
-        frames = self._open(source, roles, chosen, block_rows)
+        frames = self._open(source, roles, chosen, self.batch_size)
         return learn_frames(
             frames,
             roles,
             self.categorical_features,
-            block_rows,
             complete=self._complete,
             missing=self.missing_groups,
             min_group_size=self.min_group_size,
@@ -94,9 +92,11 @@ class FileInput(Input):
             self._check_groups_given(sensitive_features)
             sensitive = _named(sensitive_features, "sensitive_features", names)
         roles = Roles(self._feature_names(names, sensitive, reset=False), sensitive)
-        frames = self._open(source, roles, self._model.columns.categorical, BLOCK_ROWS)
+        frames = self._open(source, roles, self._model.columns.categorical, None)
         groups = self._groups_of_fit() if sensitive else None
-        reader = Reader(roles, self._columns, groups, self._seats, BLOCK_ROWS, self.missing_groups)
+        reader = Reader(
+            roles, self._columns, groups, self._seats, frames.block_rows, self.missing_groups
+        )
         with one_blas_thread():
             return write_labels(self._model, frames.map(reader, keep=False), output)
 
@@ -116,13 +116,13 @@ class FileInput(Input):
         return features
 
     def _open(
-        self, source: Source, roles: Roles, categorical: tuple[int, ...], block_rows: int
+        self, source: Source, roles: Roles, categorical: tuple[int, ...], batch_size: float | None
     ) -> FileBlocks | DaskFrames:
         """Frames of the columns that have a role."""
         return source.open(
             roles.used,
             text=[*(roles.features[j] for j in categorical), *roles.sensitive],
-            block_rows=block_rows,
+            batch_size=batch_size,
             n_jobs=effective_n_jobs(self.n_jobs),
             verbose=bool(self.verbose),
         )

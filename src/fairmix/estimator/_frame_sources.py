@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from fairmix.tables import FileBlocks, Paths, column_names, find_files, is_path
+from fairmix.tables import FileBlocks, Paths, block_rows_of, column_names, find_files, is_path
 
 if TYPE_CHECKING:
     from fairmix.tables.dask import DaskFrames
@@ -38,9 +38,17 @@ class Source(Protocol):
         """Whether the user gave the names."""
 
     def open(
-        self, used: list[str], text: Sequence[str], block_rows: int, n_jobs: int, verbose: bool
+        self,
+        used: list[str],
+        text: Sequence[str],
+        batch_size: float | None,
+        n_jobs: int,
+        verbose: bool,
     ) -> FileBlocks | DaskFrames:
-        """Frames of some columns; ``text`` are those that a CSV file holds as text."""
+        """Frames of some columns; ``text`` are those that a CSV file holds as text.
+
+        Batches of ``batch_size`` are of whole blocks.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +76,16 @@ class FileSource:
         return list(self.columns)
 
     def open(
-        self, used: list[str], text: Sequence[str], block_rows: int, n_jobs: int, verbose: bool
+        self,
+        used: list[str],
+        text: Sequence[str],
+        batch_size: float | None,
+        n_jobs: int,
+        verbose: bool,
     ) -> FileBlocks | DaskFrames:
         """Frames of some columns."""
-        files = FileBlocks(
-            self.paths, text=text, block_rows=block_rows, n_jobs=n_jobs, verbose=verbose
-        ).select(used)
+        files = FileBlocks(self.paths, text=text, n_jobs=n_jobs, verbose=verbose).select(used)
+        files = files.cut(block_rows_of(files.n_rows, batch_size))
         if self.client is None:
             return files
         from fairmix.tables.dask import frames_from_files
@@ -100,13 +112,18 @@ class CollectionSource:
         return [*map(str, own), *self.beside]
 
     def open(
-        self, used: list[str], text: Sequence[str], block_rows: int, n_jobs: int, verbose: bool
+        self,
+        used: list[str],
+        text: Sequence[str],
+        batch_size: float | None,
+        n_jobs: int,
+        verbose: bool,
     ) -> DaskFrames:
         """Frames of some columns."""
         from fairmix.tables.dask import active_client, frames_from_collection
 
         X = self.X[[name for name in self.X.columns if str(name) in used]] if self.named else self.X
-        return frames_from_collection(X, active_client(), self.beside, block_rows).select(used)
+        return frames_from_collection(X, active_client(), self.beside, batch_size).select(used)
 
 
 def is_dask(X: object) -> bool:

@@ -28,7 +28,17 @@ from fairmix.groups import (
 )
 from fairmix.kernels import Tilt, hard_labels
 from fairmix.model import Model
-from fairmix.tables import BLOCK_ROWS, Blocks, FileBlocks, Frame, PathLike, Store, Summary, Table
+from fairmix.tables import (
+    BlockRows,
+    Blocks,
+    FileBlocks,
+    Frame,
+    PathLike,
+    Store,
+    Summary,
+    Table,
+    block_start,
+)
 from fairmix.totals import Block, Chunk, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -64,7 +74,7 @@ class Reader:
     columns: Columns
     groups: Groups | None
     seats: Seats
-    block_rows: int
+    block_rows: BlockRows
     missing: MissingGroups = "error"
 
     def __call__(self, frame: Frame) -> Chunk:
@@ -82,7 +92,7 @@ class Reader:
                 )
             groups = self.seats.codes(codes)
         except ValueError as error:
-            first = frame.number * self.block_rows
+            first = block_start(frame.number, self.block_rows)
             raise ValueError(f"In rows {first} to {first + len(table) - 1}: {error}") from error
         weight = None if roles.weight is None else _weights(table, roles.weight)
         return Chunk(frame.number, rows, groups, self.seats.weight(codes, weight))
@@ -94,31 +104,28 @@ class FrameData:
 
     Attributes
     ----------
-    frames : Blocks of Frame
-        The rows; ``block_rows`` in each but the last.
+    frames : FileBlocks or DaskFrames
+        The rows.
     roles : Roles
         What the columns are for.
     columns : Columns
         How the features are read.
     groups : Groups or None
         The groups and their sizes; it has no codes of rows.
-    block_rows : int
-        Rows of a block.
     """
 
-    frames: Blocks[Frame]
+    frames: FileBlocks | DaskFrames
     roles: Roles
     columns: Columns
     groups: Groups | None
-    block_rows: int = BLOCK_ROWS
     missing: MissingGroups = "error"
 
     def store(self, columns: Columns, summary: Summary | None = None) -> Store:
         """The rows, read anew in every pass."""
-        seats = Seats.of(self.groups)
-        reader = Reader(self.roles, columns, self.groups, seats, self.block_rows, self.missing)
+        seats, block_rows = Seats.of(self.groups), self.frames.block_rows
+        reader = Reader(self.roles, columns, self.groups, seats, block_rows, self.missing)
         blocks = self.frames.map(reader, keep=False)
-        return Store(blocks, seats.n_groups, summary, aside=seats.aside)
+        return Store(blocks, seats.n_groups, summary, block_rows, aside=seats.aside)
 
     def assign(self, model: Model, table: Table) -> Assigned:
         """No labels: there may be more rows than fit in memory."""
@@ -129,7 +136,6 @@ def learn_frames(
     frames: FileBlocks | DaskFrames,
     roles: Roles,
     categorical_features: object,
-    block_rows: int = BLOCK_ROWS,
     *,
     complete: bool = False,
     missing: MissingGroups = "error",
@@ -158,7 +164,7 @@ def learn_frames(
         groups = seen.groups(roles.sensitive, missing) if roles.sensitive else None
         groups = None if groups is None else groups.judged(min_group_size)
     columns = Columns(roles.features, categorical, levels, complete=complete)
-    return FrameData(frames, roles, columns, groups, block_rows, missing)
+    return FrameData(frames, roles, columns, groups, missing)
 
 
 @dataclass(frozen=True)

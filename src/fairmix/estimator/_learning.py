@@ -27,7 +27,7 @@ from fairmix.groups import Groups
 from fairmix.mixture import Mixture
 from fairmix.model import Model
 from fairmix.solvers import Iteration, Solution, Status
-from fairmix.tables import BLOCK_ROWS, Journal, Store, Table, read_identity
+from fairmix.tables import Journal, Store, Table, read_identity
 from fairmix.totals import FloatArray, IntArray
 from fairmix.verdict import MISSED, verdict_of
 
@@ -49,7 +49,6 @@ class Learning(Callbacks, Prediction):
     fairness_strength: float | str
     solver: str
     assignment: str
-    batch_size: float | None
     subsample: float | None
     standardize: bool
     covariance_type: str
@@ -74,7 +73,7 @@ class Learning(Callbacks, Prediction):
         """Data of files, of a Dask collection or of a table."""
         if not in_blocks(X):
             return self._data(X, sensitive_features, sample_weight)
-        data = self._learn_files(X, sensitive_features, sample_weight, self._block_rows)
+        data = self._learn_files(X, sensitive_features, sample_weight)
         self._check_judged(data.groups)
         return data
 
@@ -89,7 +88,7 @@ class Learning(Callbacks, Prediction):
         table = self._read(X, reset=True)
         columns = Columns.learn(table, self.categorical_features, complete=self._complete)
         return MemoryData(
-            table, columns, groups, weight, effective_n_jobs(self.n_jobs), self._block_rows
+            table, columns, groups, weight, effective_n_jobs(self.n_jobs), self.batch_size
         )
 
     def _check_judged(self, groups: Groups | None) -> None:
@@ -102,12 +101,6 @@ class Learning(Callbacks, Prediction):
                 "groups: give labels with two or more, or leave sensitive_features out."
             )
         warn_of_unjudged_groups(groups, self.min_group_size)
-
-    @property
-    def _block_rows(self) -> int:
-        """Rows of a block: batches are of whole blocks."""
-        whole = isinstance(self.batch_size, int | np.integer)
-        return min(BLOCK_ROWS, int(self.batch_size)) if whole and self.batch_size else BLOCK_ROWS
 
     def _settings(self) -> Settings:
         return Settings(**{field.name: getattr(self, field.name) for field in fields(Settings)})

@@ -230,7 +230,7 @@ class Streaming(Learning):
                     f"{name}={getattr(self, name)!r} is for fit, which can see a row twice. Set "
                     f"{name}={silent} for partial_fit."
                 )
-        if isinstance(self.fairness_sample_size, float):
+        if self.fairness_sample_size is not None and self.fairness_sample_size < 1:
             raise ValueError(
                 f"fairness_sample_size={self.fairness_sample_size} is a share of all rows, and "
                 "partial_fit does not know how many will come. Give a number of rows."

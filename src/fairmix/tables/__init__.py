@@ -1,6 +1,15 @@
 """Tables: where rows live and how passes reach them."""
 
-from fairmix.tables._base import BLOCK_ROWS, Blocks, Rowlike
+from fairmix.tables._base import (
+    BLOCK_ROWS,
+    BlockRows,
+    Blocks,
+    Rowlike,
+    block_rows_of,
+    block_start,
+    count_batches,
+    count_rows,
+)
 from fairmix.tables.batches import Batches, Part
 from fairmix.tables.files import FileBlocks, Frame
 from fairmix.tables.journal import Journal, read_identity
@@ -12,6 +21,7 @@ from fairmix.tables.table import Encoder, Sweep, Table
 __all__ = [
     "BLOCK_ROWS",
     "Batches",
+    "BlockRows",
     "Blocks",
     "Encoder",
     "FileBlocks",
@@ -28,7 +38,11 @@ __all__ = [
     "Summary",
     "Sweep",
     "Table",
+    "block_rows_of",
+    "block_start",
     "column_names",
+    "count_batches",
+    "count_rows",
     "find_files",
     "is_path",
     "read_identity",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any, Generic, Protocol, TypeVar
 
 from fairmix.totals import Block, FloatArray, Logits, Totals
@@ -14,6 +16,39 @@ Result = TypeVar("Result")
 # Rows per block. Fixed in global row order in every back end, so that the order of all sums, and
 # with it every bit of a result, depends on the data alone.
 BLOCK_ROWS = 16384
+# Rows per block, exactly: whole numbers of rows cannot cut most tables into equal batches, so a
+# block of 325.61 rows has 325 or 326.
+BlockRows = int | Fraction
+
+
+def count_rows(size: float, n_rows: int) -> int:
+    """Rows that a number of rows, or a share of all, means."""
+    return max(1, round(size * n_rows)) if size < 1 else min(int(size), n_rows)
+
+
+def count_batches(size: float, n_rows: int) -> int:
+    """How many equal batches come nearest to a size, in rows or as a share of all."""
+    rows = count_rows(size, n_rows)
+    few = n_rows // rows
+    return min(few, few + 1, key=lambda n_batches: abs(n_rows / n_batches - rows))
+
+
+def block_rows_of(n_rows: int, batch_size: float | None) -> BlockRows:
+    """Rows per block, such that each batch is the same number of blocks."""
+    if batch_size is None:
+        return BLOCK_ROWS
+    n_batches = count_batches(batch_size, n_rows)
+    return Fraction(n_rows, n_batches * math.ceil(n_rows / n_batches / BLOCK_ROWS))
+
+
+def count_blocks(n_rows: int, block_rows: BlockRows) -> int:
+    """Blocks of all rows."""
+    return math.ceil(Fraction(n_rows) / block_rows)
+
+
+def block_start(number: int, block_rows: BlockRows) -> int:
+    """First row of a block."""
+    return math.floor(number * block_rows)
 
 
 class Rowlike(Protocol):

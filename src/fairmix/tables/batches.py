@@ -52,17 +52,15 @@ class Batches:
     ----------
     table : Table
         All rows.
-    batch_rows : int
-        Rows of a batch, about: batches are of whole blocks and equal up to one.
+    n_batches : int
+        How many. `block_rows_of` makes blocks of which each batch has the same number.
     rng : Generator
         Shuffles.
     """
 
-    def __init__(self, table: Table, batch_rows: int, rng: np.random.Generator) -> None:
+    def __init__(self, table: Table, n_batches: int, rng: np.random.Generator) -> None:
         self.table = table
-        self.batch_rows = batch_rows
         self._rng = rng
-        n_batches = max(1, min(table.n_blocks, round(table.n_rows / batch_rows)))
         shuffled = rng.permutation(table.n_blocks)
         self.parts = [
             Part(table, sorted(numbers.tolist())) for numbers in np.array_split(shuffled, n_batches)
@@ -73,7 +71,7 @@ class Batches:
 
     def fresh(self) -> Batches:
         """New batches of the same table."""
-        return Batches(self.table, self.batch_rows, self._rng)
+        return Batches(self.table, len(self.parts), self._rng)
 
     @property
     def n_rows(self) -> int:

@@ -26,7 +26,15 @@ from typing import TYPE_CHECKING, Any, Generic
 import numpy as np
 import pyarrow as pa
 
-from fairmix.tables._base import BLOCK_ROWS, Blocks, Item, Result
+from fairmix.tables._base import (
+    BlockRows,
+    Blocks,
+    Item,
+    Result,
+    block_rows_of,
+    block_start,
+    count_blocks,
+)
 from fairmix.tables.files import FileBlocks, Frame
 
 if TYPE_CHECKING:
@@ -245,6 +253,11 @@ class DaskFrames(DaskBlocks[Frame]):
         """Names and types of the columns."""
         return self.load.schema
 
+    @property
+    def block_rows(self) -> BlockRows:
+        """Rows per block."""
+        return self.load.block_rows
+
     def select(self, names: Sequence[str]) -> DaskFrames:
         """The same rows with some of the columns."""
         return DaskFrames(self.client, self.sources, self.edges, self.load.select(names))
@@ -261,6 +274,11 @@ class FileLoad:
         """Names and types of the columns."""
         return self.files.schema
 
+    @property
+    def block_rows(self) -> BlockRows:
+        """Rows per block."""
+        return self.files.block_rows
+
     def __call__(self, first: int, wanted: Sequence[int]) -> Iterator[Frame]:
         """The frames at these positions of the run."""
         return self.files.frames([first + position for position in wanted])
@@ -275,14 +293,16 @@ class TableLoad:
     """Cuts frames from the one table of a run, numbered by the run's first block."""
 
     schema: pa.Schema
-    block_rows: int
+    block_rows: BlockRows
 
     def __call__(self, run: Frame, wanted: Sequence[int]) -> Iterator[Frame]:
         """The frames at these positions of the run."""
         table = run.table.select(self.schema.names)
+        first = block_start(run.number, self.block_rows)
         for position in wanted:
-            rows = table.slice(position * self.block_rows, self.block_rows)
-            yield Frame(run.number + position, rows)
+            number = run.number + position
+            start, stop = (block_start(n, self.block_rows) for n in (number, number + 1))
+            yield Frame(number, table.slice(start - first, stop - start))
 
     def select(self, names: Sequence[str]) -> TableLoad:
         """Some of the columns only."""
@@ -300,7 +320,7 @@ def _edges(n_blocks: int) -> list[int]:
 
 
 def frames_from_collection(
-    X: Any, client: Client, beside: Mapping[str, Any], block_rows: int = BLOCK_ROWS
+    X: Any, client: Client, beside: Mapping[str, Any], batch_size: float | None = None
 ) -> DaskFrames:
     """Frames of a Dask data frame or array, cut across its partitions and kept on the workers.
 
@@ -312,8 +332,8 @@ def frames_from_collection(
         Connection to the cluster.
     beside : dict of str to dask Series or array of one dimension
         More columns.
-    block_rows : int
-        Rows of a block.
+    batch_size : float or None
+        Rows of a batch, or their share of all: batches are of whole blocks.
     """
     columns = [_Parts.of(X, client)]
     columns += [_Parts.of(values, client, name) for name, values in beside.items()]
@@ -323,8 +343,10 @@ def frames_from_collection(
             raise ValueError(f"{name} has {n} rows, X has {n_rows}. Give one value per row.")
     if n_rows == 0:
         raise ValueError("X has no rows. Give a collection with at least one row.")
-    edges = _edges(-(-n_rows // block_rows))
-    ranges = [(a * block_rows, min(b * block_rows, n_rows)) for a, b in pairwise(edges)]
+    block_rows = block_rows_of(n_rows, batch_size)
+    edges = _edges(count_blocks(n_rows, block_rows))
+    starts = [min(block_start(edge, block_rows), n_rows) for edge in edges]
+    ranges = list(pairwise(starts))
     pieces = [part.slices(ranges) for part in columns]
     runs = client.map(_cut, edges[:-1], *pieces, pure=False, key="fairmix_cut")
     schema = pa.schema([field for part in columns for field in part.schema])

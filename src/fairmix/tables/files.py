@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from fairmix.progress import progress
-from fairmix.tables._base import BLOCK_ROWS, Blocks, Result
+from fairmix.tables._base import (
+    BLOCK_ROWS,
+    BlockRows,
+    Blocks,
+    Result,
+    block_start,
+    count_blocks,
+)
 from fairmix.tables.sources import Paths, Range, common_schema, open_sources
 
 # Blocks in the hands of each thread, the one that it works on among them.
@@ -39,8 +46,8 @@ class FileBlocks(Blocks[Frame]):
         with ``.gz``.
     text : sequence of str
         Columns that a CSV file holds as text, whatever they look like.
-    block_rows : int
-        Rows of a block.
+    block_rows : int or Fraction
+        Rows per block.
     n_jobs : int
         Threads. The result is the same for any number.
     verbose : bool
@@ -61,7 +68,7 @@ class FileBlocks(Blocks[Frame]):
         paths: Paths,
         *,
         text: Sequence[str] = (),
-        block_rows: int = BLOCK_ROWS,
+        block_rows: BlockRows = BLOCK_ROWS,
         n_jobs: int = 1,
         verbose: bool = False,
     ) -> None:
@@ -71,10 +78,17 @@ class FileBlocks(Blocks[Frame]):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.n_rows = sum(source.n_rows for source in self.sources)
-        self.n_blocks = -(-self.n_rows // block_rows)
+        self.n_blocks = count_blocks(self.n_rows, block_rows)
         if self.n_rows == 0:
             path = str(self.sources[0].path)
             raise ValueError(f"{path!r} has no rows. Give a file with at least one row.")
+
+    def cut(self, block_rows: BlockRows) -> FileBlocks:
+        """The same rows in blocks of another size."""
+        other = copy.copy(self)
+        other.block_rows = block_rows
+        other.n_blocks = count_blocks(self.n_rows, block_rows)
+        return other
 
     def select(self, names: Sequence[str]) -> FileBlocks:
         """The same rows with some of the columns; others are not read."""
@@ -155,7 +169,7 @@ class FileBlocks(Blocks[Frame]):
         """Rows of the blocks, in runs without gaps."""
         ranges: list[Range] = []
         for number in numbers:
-            start = number * self.block_rows
+            start = block_start(number, self.block_rows)
             stop = start + self._size(number)
             if ranges and ranges[-1][1] == start:
                 ranges[-1] = (ranges[-1][0], stop)
@@ -164,7 +178,8 @@ class FileBlocks(Blocks[Frame]):
         return ranges
 
     def _size(self, number: int) -> int:
-        return min(self.block_rows, self.n_rows - number * self.block_rows)
+        stop = min(block_start(number + 1, self.block_rows), self.n_rows)
+        return stop - block_start(number, self.block_rows)
 
 
 class Mapped(Blocks[Result]):

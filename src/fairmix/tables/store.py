@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.tables._base import BLOCK_ROWS, Blocks
+from fairmix.tables._base import BLOCK_ROWS, BlockRows, Blocks, block_start, count_blocks
 from fairmix.tables.memory import MemoryBlocks
 from fairmix.totals import Chunk, FloatArray, IntArray, Rows
 
@@ -93,11 +93,13 @@ class Store:
     Parameters
     ----------
     blocks : Blocks of Chunk
-        The rows, ``BLOCK_ROWS`` in each block but the last.
+        The rows.
     n_groups : int
         M, groups that are compared.
     summary : Summary or None
         None: found by a sweep.
+    block_rows : int or Fraction
+        Rows per block.
     aside : bool
         Whether rows may have the code M: they are in no group that is compared.
     """
@@ -107,11 +109,13 @@ class Store:
         blocks: Blocks[Chunk],
         n_groups: int,
         summary: Summary | None = None,
+        block_rows: BlockRows = BLOCK_ROWS,
         *,
         aside: bool = False,
     ) -> None:
         self.blocks = blocks
         self.n_groups = n_groups
+        self.block_rows = block_rows
         self.aside = aside
         self._summary = summary
 
@@ -177,12 +181,7 @@ class Store:
         return int(self.summary.block_counts.sum())
 
     def sample(
-        self,
-        n_rows: int,
-        rng: np.random.Generator,
-        *,
-        replace: bool = False,
-        block_rows: int = BLOCK_ROWS,
+        self, n_rows: int, rng: np.random.Generator, *, replace: bool = False
     ) -> MemoryStore:
         """Rows drawn at random within each group, in their order.
 
@@ -191,10 +190,11 @@ class Store:
         """
         counts = self._counts
         wanted = allocate(counts, n_rows, replace=replace)
+        block_rows: BlockRows = BLOCK_ROWS
         if n_rows >= self.n_rows and not replace:
             # As in memory: all rows are no draw, and keep their blocks.
             ranks = [np.arange(have) for have in counts]
-            block_rows = int(self.summary.block_counts[0].sum())
+            block_rows = self.block_rows
         else:
             ranks = [
                 np.sort(rng.choice(int(have), int(want), replace=replace))
@@ -237,8 +237,8 @@ class MemoryStore(Store):
         Row weights.
     n_jobs : int
         Threads of sweeps.
-    block_rows : int
-        Rows of a block.
+    block_rows : int or Fraction
+        Rows per block.
     summary : Summary or None
         None: found by a sweep.
     """
@@ -252,23 +252,22 @@ class MemoryStore(Store):
         aside: bool = False,
         weight: FloatArray | None = None,
         n_jobs: int = 1,
-        block_rows: int = BLOCK_ROWS,
+        block_rows: BlockRows = BLOCK_ROWS,
         summary: Summary | None = None,
     ) -> None:
         self.rows = rows
         self.groups = np.zeros(rows.n_rows, dtype=np.intp) if groups is None else groups
         self.weight = weight
         self.n_jobs = n_jobs
-        n_blocks = -(-rows.n_rows // block_rows)
+        n_blocks = count_blocks(rows.n_rows, block_rows)
 
         def chunk(number: int) -> Chunk:
-            part = slice(number * block_rows, (number + 1) * block_rows)
+            part = slice(block_start(number, block_rows), block_start(number + 1, block_rows))
             weight = None if self.weight is None else self.weight[part]
             return Chunk(number, self.rows.take(part), self.groups[part], weight)
 
-        super().__init__(
-            MemoryBlocks(n_blocks, chunk, n_jobs=n_jobs), n_groups, summary, aside=aside
-        )
+        blocks = MemoryBlocks(n_blocks, chunk, n_jobs=n_jobs)
+        super().__init__(blocks, n_groups, summary, block_rows, aside=aside)
 
     @property
     def n_rows(self) -> int:
@@ -287,17 +286,12 @@ class MemoryStore(Store):
         )
 
     def sample(
-        self,
-        n_rows: int,
-        rng: np.random.Generator,
-        *,
-        replace: bool = False,
-        block_rows: int = BLOCK_ROWS,
+        self, n_rows: int, rng: np.random.Generator, *, replace: bool = False
     ) -> MemoryStore:
         """Rows drawn at random within each group; all of them when that many are asked for."""
         if n_rows >= self.n_rows and not replace:
             return self
-        return super().sample(n_rows, rng, replace=replace, block_rows=block_rows)
+        return super().sample(n_rows, rng, replace=replace)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairmix.kernels import Forward, Tilt, backward, forward
-from fairmix.tables._base import BLOCK_ROWS, Result
+from fairmix.tables._base import Result
 from fairmix.tables.journal import Journal
 from fairmix.tables.store import MemoryStore, Store
 from fairmix.totals import (
@@ -260,16 +260,9 @@ class Table:
         self._count(blocks)
         yield from self.blocks.each(work, blocks)
 
-    def sample(
-        self,
-        n_rows: int,
-        rng: np.random.Generator,
-        *,
-        replace: bool = False,
-        block_rows: int = BLOCK_ROWS,
-    ) -> Table:
+    def sample(self, n_rows: int, rng: np.random.Generator, *, replace: bool = False) -> Table:
         """A table of rows in memory, drawn at random within each group."""
-        drawn = self.store.sample(n_rows, rng, replace=replace, block_rows=block_rows)
+        drawn = self.store.sample(n_rows, rng, replace=replace)
         if drawn is self.store:
             return self
         return Table(
