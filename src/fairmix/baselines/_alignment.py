@@ -18,8 +18,10 @@ import numpy as np
 
 from fairmix.totals import FloatArray, IntArray
 
-# Whole numbers up to here are exact as floats, and so are their sums.
-EXACT = 2**53
+# Mass of a batch, at most. Masses are whole numbers, so that transport after transport adds up
+# exactly; POT multiplies a mass by the sum of all (twice this, with the free mass), and the product
+# must be exact as a float, too: 2^26 * 2^27 = 2^53.
+BATCH_MASS = 2**26
 # Pivots of the network simplex per pair of rows; transport of a batch needs far fewer.
 PIVOTS_PER_PAIR = 100
 
@@ -58,38 +60,49 @@ class Batch:
     mass: list[FloatArray]
 
 
-def row_masses(codes: IntArray, n_groups: int, weight: FloatArray | None) -> FloatArray:
-    """Mass of each row, such that every group has the same total.
+def count_batches(n_rows: int, batch_size: int) -> int:
+    """Batches of about ``batch_size`` rows."""
+    return max(1, math.ceil(n_rows / batch_size))
 
-    Without weights the masses are whole numbers as long as these are exact, so that the sums of
-    a matching are exact too.
+
+def row_masses(
+    codes: IntArray, n_groups: int, weight: FloatArray | None, n_batches: int
+) -> FloatArray:
+    """Mass of each row, a whole number, such that every group has the same total.
+
+    Masses are in proportion to the weights: exactly where the sizes of the groups have a common
+    multiple that is no larger than the largest total, else up to one. A row of next to no weight
+    has no mass.
     """
-    if weight is not None:
-        sums = np.bincount(codes, weights=weight, minlength=n_groups)
-        return np.asarray(weight / sums[codes])
-    sizes = np.bincount(codes, minlength=n_groups)
-    total = math.lcm(*sizes.tolist())
-    if total > EXACT:
-        return np.asarray(1.0 / sizes[codes])
-    return np.array([total // size for size in sizes.tolist()], dtype=np.float64)[codes]
+    weights = np.ones(len(codes)) if weight is None else weight
+    sizes = np.bincount(codes, weights, n_groups)
+    total = BATCH_MASS * n_batches
+    if (weights == np.floor(weights)).all() and sizes.max() <= total:
+        # The least one, so that rows of equal groups have a mass of 1, and no batch cuts a row.
+        total = min(total, math.lcm(*map(int, sizes)))
+    mass = np.empty(len(codes))
+    for group, size in enumerate(sizes):
+        members = codes == group
+        # Rounding what is cumulated keeps the sum.
+        ends = np.rint(np.cumsum(weights[members]) / size * total)
+        ends[-1] = total
+        mass[members] = np.diff(ends, prepend=0.0)
+    return mass
 
 
 def make_batches(
     codes: IntArray,
     mass: FloatArray,
     n_groups: int,
-    batch_size: int,
+    n_batches: int,
     rng: np.random.Generator,
 ) -> list[Batch]:
-    """Random batches of about ``batch_size`` rows with the same mass of every group."""
-    n_batches = max(1, math.ceil(len(codes) / batch_size))
+    """Random batches with the same mass of every group."""
     shuffled = rng.permutation(len(codes))
     members = [shuffled[codes[shuffled] == group] for group in range(n_groups)]
     ends = [np.cumsum(mass[rows]) for rows in members]
-    total = float(ends[0][-1])
-    whole = bool((mass == np.floor(mass)).all())
-    cuts = np.linspace(0.0, total, n_batches + 1)
-    cuts = np.floor(cuts) if whole else cuts
+    total = int(ends[0][-1])
+    cuts = np.array([number * total // n_batches for number in range(n_batches + 1)], np.float64)
     parts = [_slices(rows, end, cuts) for rows, end in zip(members, ends, strict=True)]
     return [Batch([p[b][0] for p in parts], [p[b][1] for p in parts]) for b in range(n_batches)]
 
@@ -98,8 +111,6 @@ def _slices(
     rows: IntArray, ends: FloatArray, cuts: FloatArray
 ) -> list[tuple[IntArray, FloatArray]]:
     """Rows and their masses between successive cuts of the cumulated mass."""
-    ends = ends.copy()
-    ends[-1] = cuts[-1]  # the same total in every group, whatever rounding left
     starts = np.concatenate([[0.0], ends[:-1]])
     out = []
     for low, high in pairwise(cuts):
@@ -135,7 +146,7 @@ def align(batches: list[Batch], prices: FloatArray, max_gap: float) -> Alignment
 def _align_batch(batch: Batch, prices: FloatArray, max_gap: float) -> Alignment:
     """Match group after group with the atoms of those before it; exact for two groups."""
     total = float(batch.mass[0].sum())
-    allowance = float(np.floor(max_gap * total)) if total > 1 else max_gap * total
+    allowance = float(np.floor(max_gap * total))
     spent = 0.0
     atoms, mass = batch.rows[0][:, None], batch.mass[0]
     free_rows: list[IntArray] = [np.empty(0, dtype=np.intp)]

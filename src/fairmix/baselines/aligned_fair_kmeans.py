@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval
 from fairmix.baselines._alignment import (
     Alignment,
     align,
+    count_batches,
     import_transport,
     make_batches,
     row_masses,
@@ -30,6 +31,7 @@ from fairmix.baselines._base import (
     warn,
 )
 from fairmix.baselines._centers import costs
+from fairmix.baselines._rounding import keep_bound
 from fairmix.progress import progress
 from fairmix.totals import FloatArray, IntArray
 
@@ -47,9 +49,11 @@ class AlignedFairKMeans(MatchedClusterer):
     n_clusters : int, default=8
         Number of clusters, K.
     max_gap : float, default=0.0
-        Share of each group that need not be joined (FCA-C's epsilon). The gap of the fractional
-        assignment is at most this; ``labels_`` give each row to one cluster, which may add a
-        little.
+        Share of each group that need not be joined (FCA-C's epsilon), and a bound for every pair
+        of groups in every cluster. Each row gets one cluster, the one with most of its mass; where
+        the rates then differ by more than this, rows move to another cluster at the least cost.
+        Rows are whole: below one row of a pair's larger group (of each, if neither is the smallest
+        group of all) a bound is met up to that.
     batch_size : int, default=2048
         Rows of one transport problem. Time grows with its square, memory too; the cost falls.
     max_iter : int, default=20
@@ -66,7 +70,7 @@ class AlignedFairKMeans(MatchedClusterer):
     Attributes
     ----------
     labels_ : ndarray of shape (n_rows,)
-        Cluster of each row: where most of its mass goes.
+        Cluster of each row: where most of its mass goes, as far as ``max_gap`` allows.
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         Centres of the joined rows.
     gap_, balance_ : float
@@ -139,8 +143,9 @@ class AlignedFairKMeans(MatchedClusterer):
         start = self._kmeans(problem.X, problem.weight, self.random_state)
         centers = start.cluster_centers_
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        masses = row_masses(problem.codes, problem.n_groups, problem.weight)
-        batches = make_batches(problem.codes, masses, problem.n_groups, self.batch_size, rng)
+        n_batches = count_batches(len(problem.X), self.batch_size)
+        masses = row_masses(problem.codes, problem.n_groups, problem.weight, n_batches)
+        batches = make_batches(problem.codes, masses, problem.n_groups, n_batches, rng)
         share = problem.shares[problem.codes][:, None]
         started = time.perf_counter()
         history: list[Iteration] = []
@@ -155,7 +160,7 @@ class AlignedFairKMeans(MatchedClusterer):
                 if turn.cost > last:  # three groups or more: no better matching found
                     break
                 gain, last, centers = last - turn.cost, turn.cost, turn.centers
-                labels = _labels(problem, alignment, turn)
+                labels = _labels(problem, alignment, turn, self.max_gap)
                 gap, balance = fairness(problem.mass(labels, self.n_clusters))
                 history.append(Iteration(last, gap, balance, time.perf_counter() - started))
                 tick(f"cost {last:.6g}, gap {gap:.4g}")
@@ -197,8 +202,8 @@ def _turn(problem: Problem, alignment: Alignment, centers: FloatArray) -> _Turn:
     return _Turn(cost, model.cluster_centers_, model.labels_)
 
 
-def _labels(problem: Problem, alignment: Alignment, turn: _Turn) -> IntArray:
-    """Cluster of each row in which most of its mass is."""
+def _labels(problem: Problem, alignment: Alignment, turn: _Turn, max_gap: float) -> IntArray:
+    """Cluster of each row in which most of its mass is, but for rows that the bound moves."""
     n_clusters, n_atoms = len(turn.centers), len(alignment.mass)
     rows = np.concatenate([alignment.atoms.ravel(), alignment.free_rows])
     clusters = np.concatenate(
@@ -208,4 +213,12 @@ def _labels(problem: Problem, alignment: Alignment, turn: _Turn) -> IntArray:
     cells = np.bincount(
         rows * n_clusters + clusters, weights=mass, minlength=len(problem.X) * n_clusters
     )
-    return np.asarray(cells.reshape(-1, n_clusters).argmax(axis=1))
+    cells = cells.reshape(-1, n_clusters)
+    distances = costs(problem.X, turn.centers, "kmeans")
+    # A row of next to no weight has no mass anywhere, and goes to the nearest centre.
+    labels = np.where(cells.any(axis=1), cells.argmax(axis=1), distances.argmin(axis=1))
+    rates = np.stack(
+        [cells[problem.codes == group].sum(axis=0) for group in range(problem.n_groups)]
+    )
+    rates /= alignment.total
+    return keep_bound(labels, rates, distances, problem.codes, problem.weights, max_gap)
