@@ -1,5 +1,13 @@
 """The softmax pass on one block of rows."""
 
-from fairmix.kernels.softmax import Forward, Tilt, backward, forward, hard_labels, log_densities
+from fairmix.kernels.softmax import (
+    Forward,
+    Tilt,
+    backward,
+    forward,
+    hard_labels,
+    log_densities,
+    tilted,
+)
 
-__all__ = ["Forward", "Tilt", "backward", "forward", "hard_labels", "log_densities"]
+__all__ = ["Forward", "Tilt", "backward", "forward", "hard_labels", "log_densities", "tilted"]

@@ -18,7 +18,7 @@ the labels themselves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,8 @@ REACH = 4.0
 COOLING = ((0.5, 3e-3), (0.2, 3e-3), (0.1, 3e-3), (0.05, 5e-4))
 COOLING_STEPS = 8
 LABEL_TEMPERATURE = COOLING[-1][0]
+# Labels are polished at most so often until those that `predict` rounds meet the bound, too.
+LABEL_CHECKS = 3
 # Passes that estimate the weights of the density when the map ignores them.
 WEIGHT_PASSES = 3
 
@@ -112,18 +114,26 @@ class Dual:
             view = polish.look(tilt, logits)
         else:
             tilt, view = polish.carry_over(tilt, logits, table)
-        best = polish.run(tilt, logits, view)
-        tilt.multipliers = best.multipliers
         if self.equal_weights:
             theta = _density_weights(mixture, near, theta)
+        # The offsets take back what the density's weights add to the logits of the map.
+        taken = mixture.log_weights(rough.theta) - mixture.log_weights(theta)
+        for _ in range(LABEL_CHECKS):
+            best = polish.run(tilt, logits, view)
+            tilt.multipliers = best.multipliers
+            offsets = tilt.offsets + taken
+            beyond = polish.rounded(tilt, mixture.logits(theta), offsets, best)
+            if beyond <= 0:
+                break
+            polish = replace(polish, bound=max(0.0, polish.bound - beyond))
+            view = best
         return Solution(
             theta=theta,
             objective=tilt.value(best.totals),
             status=rough.status,
             history=rough.history,
             multipliers=tilt.multipliers,
-            # The offsets take back what the density's weights add to the logits of the map.
-            offsets=tilt.offsets + mixture.log_weights(rough.theta) - mixture.log_weights(theta),
+            offsets=offsets,
             temperature=self._final_temperature,
             gap=best.gap,
             filled=int((best.totals.hard_mass.sum(axis=0) > 0).sum()),

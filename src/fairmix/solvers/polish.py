@@ -10,6 +10,7 @@ import numpy as np
 from fairmix.criteria import Criterion
 from fairmix.solvers.quadratic import Bound
 from fairmix.solvers.tilt import Tilt
+from fairmix.solvers.whole_rows import whole_row_offsets
 from fairmix.tables import Rowlike
 from fairmix.totals import FloatArray, Logits, Totals
 
@@ -17,6 +18,8 @@ from fairmix.totals import FloatArray, Logits, Totals
 REACH = 2.0
 # Steps at most.
 STEPS = 40
+# Steps of a map whose last rows are counted.
+FEW_STEPS = 12
 # Gaps of responsibilities are known to about this, because they are sums of rounded numbers.
 SOFT_GRAIN = 5e-7
 # Random moves at the end: as many as visit this many rows, within limits.
@@ -105,7 +108,9 @@ class Polish:
         else:
             # Below the bound by more than the rounding of whoever measures the gap again.
             grain, enough = SOFT_GRAIN, max(self.bound - 2 * SOFT_GRAIN, SOFT_GRAIN)
-        for _ in range(STEPS):
+        # Where the labels of a group depend on its own offsets only, its last rows are counted.
+        countable = self.labels and tilt.aware
+        for _ in range(FEW_STEPS if countable else STEPS):
             if best.gap <= enough:
                 break
             short = best
@@ -119,9 +124,53 @@ class Polish:
             astray = now.gap > best.gap + max(0.5 * (best.gap - self.bound), few_rows)
             best = now if now.gap < best.gap else best
             now, reach = (best, reach / 2) if astray else (now, 1.5 * reach)
+        if best.gap > enough and countable:
+            best = self._count(tilt, logits, best, grain)
         if best.gap > enough:
             best = self._search(tilt, logits, best, enough)
         return self._eased(tilt, logits, best, short)
+
+    def _count(self, tilt: Tilt, logits: Logits, best: View, grain: float) -> View:
+        """Every group follows the rates of the smallest one, to the last row.
+
+        Differences to that group shrink in proportion until the criterion is met, with a row to
+        spare; at a bound that whole rows cannot resolve they vanish.
+        """
+        sizes, rates = tilt.table.group_sizes, best.rates + self.error
+        smallest = int(sizes.argmin())
+        share = max(0.0, self.bound - grain) / best.gap
+        wanted = rates[smallest] + share * (rates - rates[smallest])
+        offsets = tilt.offsets_of(best.multipliers)
+        added = np.zeros_like(offsets)
+        whole = bool((tilt.table.rate_steps * sizes == 1).all())
+        for g in range(len(sizes)):
+            aim = sizes[g] * (wanted[g] - self._error_of(g))
+            excess = sizes[g] * best.rates[g] - (_apportioned(aim) if whole else aim)
+            if g == smallest or not np.abs(excess).max() > 0:
+                continue
+            found = whole_row_offsets(tilt.table, logits, offsets, g, excess)
+            if found is not None:
+                added[g] = found
+        tilt.multipliers = best.multipliers - added * tilt.share[:, None]
+        now = self.look(tilt, logits)
+        return now if now.gap < best.gap else best
+
+    def _error_of(self, group: int) -> FloatArray | float:
+        return self.error[group] if isinstance(self.error, np.ndarray) else self.error
+
+    def rounded(self, tilt: Tilt, logits: Logits, offsets: FloatArray, best: View) -> float:
+        """By how much the labels of the final map miss a bound that was met on the way.
+
+        The map itself is not cooled, and has other logits and offsets with the same sum, so a row
+        that lies on a boundary to the last digits may fall to the other side.
+        """
+        if not self.labels or best.gap > self.bound:
+            return 0.0
+        table = tilt.table
+        totals = table.softmax_pass(
+            logits, offsets=offsets, alpha=0.0, likelihood=False, hard=True, rough=True
+        )
+        return self.criterion.value(tilt.hard_rates(totals)) - self.bound
 
     def _search(self, tilt: Tilt, logits: Logits, best: View, enough: float) -> View:
         """Small random moves of the tilt: rows that jump together leave Newton steps just short."""
@@ -145,3 +194,11 @@ class Polish:
             now = self.look(tilt, logits)
             best, short = (now, short) if now.gap <= self.bound else (best, now)
         return best
+
+
+def _apportioned(counts: FloatArray) -> FloatArray:
+    """Whole numbers with the same sum, each within one of its own."""
+    whole = np.floor(counts + 1e-9)
+    rest = round(float(counts.sum() - whole.sum()))
+    whole[np.argsort(whole - counts, kind="stable")[:rest]] += 1
+    return np.asarray(whole)

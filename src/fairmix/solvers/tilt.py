@@ -44,7 +44,16 @@ class Tilt:
     @property
     def offsets(self) -> FloatArray:
         """v, (M, K)."""
-        return -self.multipliers / self.share[:, None]
+        return self.offsets_of(self.multipliers)
+
+    def offsets_of(self, multipliers: FloatArray) -> FloatArray:
+        """Offsets that belong to multipliers."""
+        return -multipliers / self.share[:, None]
+
+    @property
+    def aware(self) -> bool:
+        """Whether the label of a row depends on the offsets of its own group only."""
+        return self.covariance is None
 
     def measure(
         self,

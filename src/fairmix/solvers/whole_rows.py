@@ -1,0 +1,205 @@
+"""Whole rows: the offsets of one group of an aware map, so that its labels have given counts.
+
+Newton steps bring the rates of labels close to what is wanted; the last rows are counted here. For
+fixed logits, labels that maximise the sum of the logits for given counts are the largest logits
+after one number per cluster is added (the prices of a transport problem). So:
+
+1. The rows that lie closest to each boundary between two clusters are gathered.
+2. One row at a time leaves a cluster that has too many for one that has too few, along the shortest
+   path in a graph whose arcs are the cheapest moves between two clusters.
+3. The numbers that make the new labels the largest logits fulfil ``v_l - v_k <= m_kl``, with m_kl
+   the smallest lead of k over l among the rows of k. Of all such numbers those with the most slack
+   are taken, so that rounding moves no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fairmix.kernels import Tilt as Map
+from fairmix.kernels import tilted
+from fairmix.tables import Rowlike
+from fairmix.totals import Block, FloatArray, IntArray, Logits
+
+# Rows gathered at each boundary between two clusters, beyond those that must move at all.
+SPARE_ROWS = 16
+# Rows gathered at most, whatever the number of clusters, and moves at most.
+MOST_ROWS = 200_000
+MOST_MOVES = 5_000
+
+
+class Near(NamedTuple):
+    """Rows near a boundary: scores (n, K), labels (n,) and weights (n,)."""
+
+    scores: FloatArray
+    labels: IntArray
+    weight: FloatArray
+
+    def take(self, where: IntArray) -> Near:
+        """Some of the rows."""
+        return Near(self.scores[where], self.labels[where], self.weight[where])
+
+
+@dataclass(frozen=True, eq=False)
+class Gather:
+    """Finds the rows of one group that lie closest to the boundaries, in a block."""
+
+    map: Map
+    group: int
+    per_pair: int
+
+    def __call__(self, block: Block) -> Near:
+        """The closest rows of the block."""
+        rows = np.flatnonzero(block.groups == self.group)
+        scores = tilted(block, self.map, rows).T.astype(np.float64)
+        weight = np.ones(len(rows)) if block.weight is None else block.weight[rows]
+        near = Near(scores, scores.argmax(axis=1), weight.astype(np.float64))
+        return closest(near, self.per_pair)
+
+
+def closest(near: Near, per_pair: int) -> Near:
+    """The rows with the smallest leads of their cluster over each other one."""
+    kept = np.zeros(len(near.labels), dtype=bool)
+    for k in range(near.scores.shape[1]):
+        rows = np.flatnonzero(near.labels == k)
+        if len(rows) <= per_pair:
+            kept[rows] = True
+            continue
+        leads = near.scores[rows, k][:, None] - near.scores[rows]
+        first = np.argpartition(leads, per_pair - 1, axis=0)[:per_pair]
+        kept[rows[np.delete(first, k, axis=1).ravel()]] = True
+    return near.take(np.flatnonzero(kept))
+
+
+def whole_row_offsets(
+    table: Rowlike,
+    logits: Logits,
+    offsets: FloatArray,
+    group: int,
+    excess: FloatArray,
+) -> FloatArray | None:
+    """What to add to the offsets of a group so that its clusters lose their excess of weight.
+
+    Parameters
+    ----------
+    table : Rowlike
+        The rows.
+    logits, offsets : Logits, (M, K) array
+        The map; the labels of the group depend on its own offsets only.
+    group : int
+        The group.
+    excess : (K,) array
+        Weight that each cluster has too much; it adds up to zero.
+
+    Returns
+    -------
+    (K,) array or None
+        None where rows that are equal, or too few rows, are in the way.
+    """
+    n_clusters = len(excess)
+    needed = int(np.ceil(np.abs(excess).sum() / 2))
+    if needed > MOST_MOVES:
+        return None
+    per_pair = min(needed + SPARE_ROWS, max(MOST_ROWS // n_clusters**2, 1))
+    near: Near | None = None
+    for part in _blocks(table, Gather(Map(logits, offsets), group, per_pair)):
+        both = part if near is None else Near(*map(np.concatenate, zip(near, part, strict=True)))
+        near = closest(both, per_pair)
+    assert near is not None
+    labels = _moved(near, excess)
+    return None if labels is None else _slackest(_leads(near.scores, labels))
+
+
+def _blocks(table: Rowlike, work: Gather) -> Iterator[Near]:
+    return table.each(work)
+
+
+def _leads(scores: FloatArray, labels: IntArray) -> FloatArray:
+    """The smallest lead of each cluster over each other one among its rows, (K, K)."""
+    return np.stack([_leads_of(k, scores, labels) for k in range(scores.shape[1])])
+
+
+def _leads_of(k: int, scores: FloatArray, labels: IntArray) -> FloatArray:
+    own = scores[labels == k]
+    leads: FloatArray = (own[:, k][:, None] - own).min(axis=0, initial=np.inf)
+    # No row moves to where it is.
+    leads[k] = np.inf
+    return leads
+
+
+def _moved(near: Near, excess: FloatArray) -> IntArray | None:
+    """Labels after the excess has moved, one row at a time along shortest paths."""
+    labels, left = near.labels.copy(), excess.copy()
+    grain = float(near.weight.max(initial=0.0))
+    leads = _leads(near.scores, labels)
+    best, rest = labels.copy(), np.abs(left).max()
+    for _ in range(MOST_MOVES):
+        # Weights that differ cannot add up exactly; within the largest of them is enough.
+        if rest <= (0.5 if (near.weight == 1).all() else grain):
+            return best
+        path = _shortest_path(leads, int(left.argmax()), int(left.argmin()))
+        if path is None:
+            return None
+        for k, other in path:
+            own = np.flatnonzero(labels == k)
+            row = own[(near.scores[own, k] - near.scores[own, other]).argmin()]
+            labels[row] = other
+            left[k] -= near.weight[row]
+            left[other] += near.weight[row]
+        for k in {node for arc in path for node in arc}:
+            leads[k] = _leads_of(k, near.scores, labels)
+        if np.abs(left).max() < rest:
+            best, rest = labels.copy(), np.abs(left).max()
+    return best
+
+
+def _shortest_path(costs: FloatArray, start: int, end: int) -> list[tuple[int, int]] | None:
+    """Arcs of the cheapest path, by Bellman and Ford: costs may be negative, cycles are not."""
+    n_nodes = len(costs)
+    distance = np.full(n_nodes, np.inf)
+    distance[start] = 0.0
+    before = np.full(n_nodes, -1)
+    for _ in range(n_nodes - 1):
+        through = distance[:, None] + costs
+        best = through.argmin(axis=0)
+        shorter = through[best, np.arange(n_nodes)] < distance - 1e-12
+        if not shorter.any():
+            break
+        distance = np.where(shorter, through[best, np.arange(n_nodes)], distance)
+        before = np.where(shorter, best, before)
+    path: list[tuple[int, int]] = []
+    node = end
+    while node != start:
+        if before[node] < 0 or len(path) > n_nodes:
+            return None
+        path.append((int(before[node]), node))
+        node = int(before[node])
+    return path[::-1]
+
+
+def _slackest(leads: FloatArray) -> FloatArray | None:
+    """V with ``v_l - v_k <= leads[k, l]`` and the most slack; None if there is no slack at all.
+
+    The most slack that all constraints can have is the smallest mean of a cycle, which Karp's
+    recursion over walks of each length finds.
+    """
+    n_nodes = len(leads)
+    walks = np.full((n_nodes + 1, n_nodes), np.inf)
+    walks[0] = 0.0
+    for length in range(n_nodes):
+        walks[length + 1] = (walks[length][:, None] + leads).min(axis=0)
+    lengths = n_nodes - np.arange(n_nodes)[:, None]
+    with np.errstate(invalid="ignore"):
+        means = (walks[-1] - walks[:-1]) / lengths
+    finite = np.isfinite(walks[-1])
+    slack = float(np.nanmax(means[:, finite], axis=0).min()) if finite.any() else 0.0
+    if slack <= 0:
+        return None
+    v = np.zeros(n_nodes)
+    for _ in range(n_nodes):
+        v = np.minimum(v, (v[:, None] + leads - slack).min(axis=0))
+    return v - v.mean()
