@@ -47,6 +47,9 @@ class Criterion(Protocol):
     def absolute(self, n_groups: int) -> float | None:
         """The factor c where the dual norm is ``c * |multipliers|_1``, else None."""
 
+    def excess(self, rates: FloatArray, bound: float) -> FloatArray:
+        """How far many rates (n, M, K) are from the bound, (n,); zero where they meet it."""
+
     def resolution(self, sizes: FloatArray, steps: FloatArray, n_clusters: int) -> float:
         """The value below which labels of whole rows cannot be asked to go.
 
@@ -99,6 +102,10 @@ class LargestOverClusters:
         """That of each cluster."""
         return self.measure.absolute(n_groups)
 
+    def excess(self, rates: FloatArray, bound: float) -> FloatArray:
+        """Added up over clusters: also what is not the worst cluster counts on the way."""
+        return np.asarray(np.maximum(_values(self.measure, rates) - bound, 0.0).sum(axis=1))
+
     def resolution(self, sizes: FloatArray, steps: FloatArray, n_clusters: int) -> float:
         """That of one cluster."""
         return self.measure.of_pairs(_pair_steps(sizes, steps))
@@ -144,6 +151,10 @@ class SumOverClusters:
     def absolute(self, n_groups: int) -> None:
         """A largest value is no sum."""
 
+    def excess(self, rates: FloatArray, bound: float) -> FloatArray:
+        """Of the sum."""
+        return np.asarray(np.maximum(_values(self.measure, rates).sum(axis=1) - bound, 0.0))
+
     def resolution(self, sizes: FloatArray, steps: FloatArray, n_clusters: int) -> float:
         """What one cluster has too much another one lacks, so half of them count on average."""
         return n_clusters / 2 * self.measure.of_pairs(_pair_steps(sizes, steps))
@@ -157,6 +168,12 @@ def smallest_ratio(values: FloatArray) -> float:
     largest = values.max(axis=0)
     filled = largest > 0
     return float((values.min(axis=0)[filled] / largest[filled]).min()) if filled.any() else 1.0
+
+
+def _values(measure: Measure, rates: FloatArray) -> FloatArray:
+    """The measure of each cluster of many rates (n, M, K), (n, K)."""
+    flat = rates.transpose(1, 0, 2).reshape(rates.shape[1], -1)
+    return measure.values(flat).reshape(len(rates), -1)
 
 
 def _pair_steps(sizes: FloatArray, steps: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmix.criteria import Criterion
+from fairmix.solvers.boundary import boundary_offsets
 from fairmix.solvers.quadratic import Bound
 from fairmix.solvers.tilt import Tilt
 from fairmix.solvers.whole_rows import whole_row_offsets
@@ -22,9 +23,8 @@ STEPS = 40
 FEW_STEPS = 12
 # Gaps of responsibilities are known to about this, because they are sums of rounded numbers.
 SOFT_GRAIN = 5e-7
-# Random moves at the end: as many as visit this many rows, within limits.
-SEARCH_ROWS = 1_000_000
-SEARCH_STEPS = (40, 400)
+# Searches among the rows near a boundary: each begins with other rows.
+SEARCHES = 3
 # Steps back from a gap below this share of the bound.
 EASE_STEPS = 3
 EASE = 0.9
@@ -173,16 +173,20 @@ class Polish:
         return self.criterion.value(tilt.hard_rates(totals)) - self.bound
 
     def _search(self, tilt: Tilt, logits: Logits, best: View, enough: float) -> View:
-        """Small random moves of the tilt: rows that jump together leave Newton steps just short."""
-        rng = np.random.default_rng(0)
-        for _ in range(int(np.clip(SEARCH_ROWS / tilt.table.n_rows, *SEARCH_STEPS))):
-            noise = tilt.basis @ rng.normal(size=(tilt.basis.shape[1], len(logits.b)))
-            length = rng.uniform(0, self.temperature) / tilt.movement(noise)
-            tilt.multipliers = best.multipliers + length * noise
-            now = self.look(tilt, logits)
-            best = now if now.gap < best.gap else best
+        """The rows near a boundary, one line of offsets after the other."""
+        for _ in range(SEARCHES):
             if best.gap <= enough:
                 break
+            offsets = tilt.offsets_of(best.multipliers)
+            table = tilt.table
+            # What an error adds to the rates stays as it is.
+            mass = (best.rates + self.error) * table.group_sizes[:, None]
+            added = boundary_offsets(table, logits, offsets, mass, self.criterion, enough)
+            tilt.multipliers = best.multipliers - added * tilt.share[:, None]
+            now = self.look(tilt, logits)
+            if now.gap >= best.gap:
+                break
+            best = now
         return best
 
     def _eased(self, tilt: Tilt, logits: Logits, best: View, short: View) -> View:

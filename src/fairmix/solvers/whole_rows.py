@@ -14,7 +14,6 @@ after one number per cluster is added (the prices of a transport problem). So:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,6 +41,14 @@ class Near(NamedTuple):
     def take(self, where: IntArray) -> Near:
         """Some of the rows."""
         return Near(self.scores[where], self.labels[where], self.weight[where])
+
+    def joined(self, other: Near) -> Near:
+        """These rows and others."""
+        return Near(
+            np.concatenate([self.scores, other.scores]),
+            np.concatenate([self.labels, other.labels]),
+            np.concatenate([self.weight, other.weight]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,16 +113,11 @@ def whole_row_offsets(
         return None
     per_pair = min(needed + SPARE_ROWS, max(MOST_ROWS // n_clusters**2, 1))
     near: Near | None = None
-    for part in _blocks(table, Gather(Map(logits, offsets), group, per_pair)):
-        both = part if near is None else Near(*map(np.concatenate, zip(near, part, strict=True)))
-        near = closest(both, per_pair)
+    for part in table.each(Gather(Map(logits, offsets), group, per_pair)):
+        near = closest(part if near is None else near.joined(part), per_pair)
     assert near is not None
     labels = _moved(near, excess)
     return None if labels is None else _slackest(_leads(near.scores, labels))
-
-
-def _blocks(table: Rowlike, work: Gather) -> Iterator[Near]:
-    return table.each(work)
 
 
 def _leads(scores: FloatArray, labels: IntArray) -> FloatArray:
@@ -202,4 +204,4 @@ def _slackest(leads: FloatArray) -> FloatArray | None:
     v = np.zeros(n_nodes)
     for _ in range(n_nodes):
         v = np.minimum(v, (v[:, None] + leads - slack).min(axis=0))
-    return v - v.mean()
+    return np.asarray(v - v.mean())

@@ -1,0 +1,304 @@
+"""The rows near a boundary: a search for offsets whose labels meet a bound, in memory.
+
+Newton steps see labels as if they moved smoothly. The last few rows do not, least of all where a
+group is small: one of its rows moves its rates by much, many of a large group by little. Here the
+rows that lie closest to a boundary between two clusters are gathered once. Along a line in the
+offsets of one cluster each of them changes its label at a known place, so the best place on a line
+is found exactly, and many lines can be tried for the price of one pass over all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fairmix.criteria import Criterion
+from fairmix.kernels import Tilt as Map
+from fairmix.kernels import tilted
+from fairmix.tables import Rowlike
+from fairmix.totals import Block, FloatArray, IntArray, Logits
+
+# Rows that are gathered, and those that all lines together may look at.
+NEAR_ROWS = 20_000
+LINE_ROWS = 5_000_000
+MOST_LINES = 800
+# A cluster keeps at least this share of its rows: an empty one has no gap, and is no solution.
+KEPT_SHARE = 0.5
+# Places of a line that are compared, on each side.
+PLACES = 300
+# Numbers that the rates at these places may take.
+MOST_NUMBERS = 2_000_000
+# Where no line helps, so many random moves lead away from the best place, each past so many rows.
+KICKS = 3
+KICK_ROWS = 12
+
+
+class Near(NamedTuple):
+    """Rows: scores (n, K), rho (n, M), groups (n,), weights (n,) and the lead of their label."""
+
+    scores: FloatArray
+    rho: FloatArray
+    groups: IntArray
+    weight: FloatArray
+    lead: FloatArray
+
+    def take(self, rows: IntArray) -> Near:
+        """Some of the rows."""
+        return Near(
+            self.scores[rows],
+            self.rho[rows],
+            self.groups[rows],
+            self.weight[rows],
+            self.lead[rows],
+        )
+
+    def joined(self, other: Near) -> Near:
+        """These rows and others."""
+        return Near(
+            np.concatenate([self.scores, other.scores]),
+            np.concatenate([self.rho, other.rho]),
+            np.concatenate([self.groups, other.groups]),
+            np.concatenate([self.weight, other.weight]),
+            np.concatenate([self.lead, other.lead]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Gather:
+    """Finds the rows of a block with the smallest lead of their label over any other."""
+
+    map: Map
+    most: int
+
+    def __call__(self, block: Block) -> Near:
+        """The closest rows of the block."""
+        scores = tilted(block, self.map).T.astype(np.float64)
+        lead = np.diff(np.partition(scores, -2, axis=1)[:, -2:], axis=1)[:, 0]
+        rows: IntArray = np.arange(block.n_rows)
+        if block.n_rows > self.most:
+            rows = np.sort(np.argpartition(lead, self.most)[: self.most])
+        if block.propensity is None:
+            rho = (block.groups[rows, None] == np.arange(block.n_groups)).astype(np.float64)
+        else:
+            rho = block.propensity[:, rows].T.astype(np.float64)
+        weight = np.ones(block.n_rows) if block.weight is None else block.weight
+        return Near(
+            scores[rows], rho, block.groups[rows], weight[rows].astype(np.float64), lead[rows]
+        )
+
+
+def gather(table: Rowlike, logits: Logits, offsets: FloatArray) -> tuple[Near, float]:
+    """The rows closest to a boundary, and a lead that all other rows have."""
+    near: Near | None = None
+    for part in table.each(Gather(Map(logits, offsets), NEAR_ROWS)):
+        near = part if near is None else near.joined(part)
+        if len(near.lead) > NEAR_ROWS:
+            near = near.take(np.sort(np.argpartition(near.lead, NEAR_ROWS)[:NEAR_ROWS]))
+    assert near is not None
+    return near, float(near.lead.max()) if table.n_rows > len(near.lead) else np.inf
+
+
+class Line(NamedTuple):
+    """A cluster whose offsets change, and the group whose offsets do; -1 for all groups."""
+
+    cluster: int
+    group: int
+
+
+class Search:
+    """Moves the offsets along lines, one cluster at a time.
+
+    Parameters
+    ----------
+    near : Near
+        Rows whose labels may change.
+    limit : float
+        No two clusters may be moved against each other by more: other rows would change, too.
+    mass : (M, K) array
+        Weight of each group in each cluster, of all rows.
+    sizes : (M,) array
+        Weight of each group.
+    criterion, bound : Criterion, float
+        What the labels shall meet.
+    """
+
+    def __init__(
+        self,
+        near: Near,
+        limit: float,
+        mass: FloatArray,
+        sizes: FloatArray,
+        criterion: Criterion,
+        bound: float,
+    ) -> None:
+        self.near, self.limit, self.sizes = near, limit, sizes
+        self.criterion, self.bound = criterion, bound
+        self.scores, self.mass = near.scores.copy(), mass.copy()
+        self.least = KEPT_SHARE * mass.sum(axis=0)
+        self.moved: FloatArray = np.zeros(mass.shape)
+        self.n_groups = len(mass)
+        self.rng = np.random.default_rng(0)
+        self.lines_left = int(min(MOST_LINES, LINE_ROWS / max(len(near.lead), 1)))
+
+    def excess(self) -> float:
+        """How far the labels are from the bound."""
+        return float(self.criterion.excess((self.mass / self.sizes[:, None])[None], self.bound)[0])
+
+    def run(self) -> FloatArray:
+        """What to add to the offsets, (M, K)."""
+        best, least = self._state(), self.excess()
+        while least > 0 and self.lines_left > 0:
+            self._descend()
+            if self.excess() < least:
+                best, least = self._state(), self.excess()
+            elif least > 0:
+                self._restore(best)
+                for _ in range(KICKS):
+                    self._kick()
+        self._restore(best)
+        return self.moved
+
+    def _state(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return self.scores.copy(), self.mass.copy(), self.moved.copy()
+
+    def _restore(self, state: tuple[FloatArray, FloatArray, FloatArray]) -> None:
+        self.scores, self.mass, self.moved = (part.copy() for part in state)
+
+    def _lines(self) -> list[Line]:
+        """All lines in random order; with two groups a line of all and one of a group suffice."""
+        groups = [-1, *range(self.n_groups if self.n_groups > 2 else 1)]
+        lines = [Line(k, g) for k in range(self.mass.shape[1]) for g in groups]
+        return [lines[i] for i in self.rng.permutation(len(lines))]
+
+    def _descend(self) -> None:
+        """Line after line, until none of them helps."""
+        helped = True
+        while helped and self.lines_left > 0:
+            helped = False
+            for line in self._lines():
+                self.lines_left -= 1
+                helped |= self._best_on(line)
+                if self.lines_left <= 0 or self.excess() == 0:
+                    return
+
+    def _speed(self, line: Line) -> FloatArray:
+        if line.group < 0:
+            return np.ones(len(self.scores))
+        return self.near.rho[:, line.group]
+
+    def _places(self, line: Line) -> tuple[FloatArray, IntArray]:
+        """Where along the line each row changes its label, and its label on the other side."""
+        others = self.scores.copy()
+        others[:, line.cluster] = -np.inf
+        rival = others.argmax(axis=1)
+        lead = others[np.arange(len(rival)), rival] - self.scores[:, line.cluster]
+        speed = self._speed(line)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            place = np.where(speed > 1e-9, lead / speed, np.inf)
+        return place, rival
+
+    def _best_on(self, line: Line) -> bool:
+        """Go to the best place on the line; False if that is here."""
+        place, rival = self._places(line)
+        now = self.excess()
+        found: tuple[float, float, IntArray, float] = (now, 0.0, np.zeros(0, dtype=np.intp), 1.0)
+        for side in (1.0, -1.0):
+            there = side * place > 0 if side > 0 else place <= 0
+            rows: IntArray = np.flatnonzero(there & (np.abs(place) <= self._reach(line, side)))
+            most = min(PLACES, max(8, MOST_NUMBERS // self.mass.size))
+            ahead = np.abs(place[rows])
+            if len(rows) > most:
+                nearest = np.argpartition(ahead, most)[: most + 1]
+                rows = rows[nearest]
+            rows = rows[np.argsort(np.abs(place[rows]), kind="stable")]
+            if len(rows) < 2:
+                continue
+            ahead = np.abs(place[rows])
+            # The last one only says where the step before it ends.
+            values = self._values(line, rows[:-1], rival, side)
+            # Rows that change at one place change together.
+            values[ahead[1:] - ahead[:-1] <= 1e-12 * (1 + ahead[1:])] = np.inf
+            j = int(values.argmin())
+            if values[j] < found[0] - 1e-12:
+                length = side * (ahead[j] + ahead[j + 1]) / 2
+                found = (float(values[j]), length, rows[: j + 1], side)
+        _, length, passed, side = found
+        if not len(passed):
+            return False
+        self._move(line, length, passed, rival, side)
+        return True
+
+    def _reach(self, line: Line, side: float) -> float:
+        """How far the cluster may move before rows beyond the limit change."""
+        if np.isinf(self.limit):
+            return np.inf
+        groups = slice(None) if line.group < 0 else slice(line.group, line.group + 1)
+        own = side * self.moved[groups, line.cluster]
+        others = np.delete(side * self.moved, line.cluster, axis=1)[groups]
+        return float((self.limit - (own[:, None] - others).max(axis=1)).min())
+
+    def _values(self, line: Line, rows: IntArray, rival: IntArray, side: float) -> FloatArray:
+        """The excess after each of the rows has changed its label, one after the other."""
+        steps = np.zeros((len(rows), *self.mass.shape))
+        self._change(steps, np.arange(len(rows)), line, rows, rival, side)
+        masses = self.mass + np.cumsum(steps, axis=0)
+        values = self.criterion.excess(masses / self.sizes[:, None], self.bound)
+        return np.where((masses.sum(axis=1) < self.least).any(axis=1), np.inf, values)
+
+    def _change(
+        self,
+        out: FloatArray,
+        first: IntArray,
+        line: Line,
+        rows: IntArray,
+        rival: IntArray,
+        side: float,
+    ) -> None:
+        groups, weight = self.near.groups[rows], side * self.near.weight[rows]
+        judged = groups < self.n_groups
+        index = (first[judged], groups[judged])
+        np.add.at(out, (*index, np.full(judged.sum(), line.cluster)), weight[judged])
+        np.add.at(out, (*index, rival[rows][judged]), -weight[judged])
+
+    def _move(
+        self, line: Line, length: float, rows: IntArray, rival: IntArray, side: float
+    ) -> None:
+        self.scores[:, line.cluster] += length * self._speed(line)
+        groups = slice(None) if line.group < 0 else slice(line.group, line.group + 1)
+        self.moved[groups, line.cluster] += length
+        change = np.zeros((1, *self.mass.shape))
+        self._change(change, np.zeros(len(rows), dtype=np.intp), line, rows, rival, side)
+        self.mass += change[0]
+
+    def _kick(self) -> None:
+        """A random line, past a few rows."""
+        lines = self._lines()
+        line = lines[0]
+        place, rival = self._places(line)
+        side = float(self.rng.choice([-1.0, 1.0]))
+        there = place > 0 if side > 0 else place <= 0
+        rows: IntArray = np.flatnonzero(there & (np.abs(place) <= self._reach(line, side)))
+        rows = rows[np.argsort(np.abs(place[rows]), kind="stable")][: KICK_ROWS + 1]
+        if len(rows) < 2:
+            return
+        j = int(self.rng.integers(len(rows) - 1))
+        ahead = np.abs(place[rows])
+        self._move(line, side * (ahead[j] + ahead[j + 1]) / 2, rows[: j + 1], rival, side)
+
+
+def boundary_offsets(
+    table: Rowlike,
+    logits: Logits,
+    offsets: FloatArray,
+    mass: FloatArray,
+    criterion: Criterion,
+    bound: float,
+) -> FloatArray:
+    """What to add to the offsets (M, K) so that the labels come closer to the bound.
+
+    ``mass`` (M, K) is the weight of each group in each cluster, by the labels.
+    """
+    near, limit = gather(table, logits, offsets)
+    return Search(near, limit, mass, table.group_sizes, criterion, bound).run()
