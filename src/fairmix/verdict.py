@@ -80,8 +80,8 @@ class Verdict:
 
     @property
     def rows(self) -> int:
-        """How many rows too many a missed value is, about; 0 if it is not missed."""
-        if self.word != MISSED:
+        """How many rows too many a missed value is, about; 0 if that is not known."""
+        if self.word != MISSED or math.isnan(self.value):
             return 0
         return math.ceil((self.value - self.bound) / max(self.resolution, ROUNDING))
 

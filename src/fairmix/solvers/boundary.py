@@ -205,8 +205,7 @@ class Search:
         now = self.excess()
         found: tuple[float, float, IntArray, float] = (now, 0.0, np.zeros(0, dtype=np.intp), 1.0)
         for side in (1.0, -1.0):
-            there = side * place > 0 if side > 0 else place <= 0
-            rows: IntArray = np.flatnonzero(there & (np.abs(place) <= self._reach(line, side)))
+            rows = self._between(place, line, side)
             most = min(PLACES, max(8, MOST_NUMBERS // self.mass.size))
             ahead = np.abs(place[rows])
             if len(rows) > most:
@@ -229,6 +228,12 @@ class Search:
             return False
         self._move(line, length, passed, rival, side)
         return True
+
+    def _between(self, place: FloatArray, line: Line, side: float) -> IntArray:
+        """Rows that change on one side of the line, as far as it goes."""
+        there = place > 0 if side > 0 else place <= 0
+        there &= np.isfinite(place) & (np.abs(place) <= self._reach(line, side))
+        return np.flatnonzero(there)
 
     def _reach(self, line: Line, side: float) -> float:
         """How far the cluster may move before rows beyond the limit change."""
@@ -278,8 +283,7 @@ class Search:
         line = lines[0]
         place, rival = self._places(line)
         side = float(self.rng.choice([-1.0, 1.0]))
-        there = place > 0 if side > 0 else place <= 0
-        rows: IntArray = np.flatnonzero(there & (np.abs(place) <= self._reach(line, side)))
+        rows = self._between(place, line, side)
         rows = rows[np.argsort(np.abs(place[rows]), kind="stable")][: KICK_ROWS + 1]
         if len(rows) < 2:
             return

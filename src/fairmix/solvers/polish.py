@@ -21,6 +21,8 @@ REACH = 2.0
 STEPS = 40
 # Steps of a map whose last rows are counted.
 FEW_STEPS = 12
+# Rates are quotients of floats.
+ROUNDING = 1e-12
 # Gaps of responsibilities are known to about this, because they are sums of rounded numbers.
 SOFT_GRAIN = 5e-7
 # Searches among the rows near a boundary: each begins with other rows.
@@ -101,13 +103,8 @@ class Polish:
         """
         target, reach = self.bound, REACH
         best = now = short = self._judged(view)
-        table, n_clusters = tilt.table, len(logits.b)
-        if self.labels:
-            grain = self.criterion.resolution(table.group_sizes, table.rate_steps, n_clusters)
-            enough = max(self.bound, grain)
-        else:
-            # Below the bound by more than the rounding of whoever measures the gap again.
-            grain, enough = SOFT_GRAIN, max(self.bound - 2 * SOFT_GRAIN, SOFT_GRAIN)
+        table = tilt.table
+        grain, enough = self._finest(table, len(logits.b))
         # Where the labels of a group depend on its own offsets only, its last rows are counted.
         countable = self.labels and tilt.aware
         for _ in range(FEW_STEPS if countable else STEPS):
@@ -129,6 +126,14 @@ class Polish:
         if best.gap > enough:
             best = self._search(tilt, logits, best, enough)
         return self._eased(tilt, logits, best, short)
+
+    def _finest(self, table: Rowlike, n_clusters: int) -> tuple[float, float]:
+        """The smallest difference between gaps that means something, and the gap to reach."""
+        if not self.labels:
+            # Below the bound by more than the rounding of whoever measures the gap again.
+            return SOFT_GRAIN, max(self.bound - 2 * SOFT_GRAIN, SOFT_GRAIN)
+        grain = self.criterion.resolution(table.group_sizes, table.rate_steps, n_clusters)
+        return grain, max(self.bound, grain)
 
     def _count(self, tilt: Tilt, logits: Logits, best: View, grain: float) -> View:
         """Every group follows the rates of the smallest one, to the last row.
@@ -164,13 +169,15 @@ class Polish:
         The map itself is not cooled, and has other logits and offsets with the same sum, so a row
         that lies on a boundary to the last digits may fall to the other side.
         """
-        if not self.labels or best.gap > self.bound:
-            return 0.0
         table = tilt.table
+        _, enough = self._finest(table, len(logits.b))
+        if not self.labels or best.gap > enough:
+            return 0.0
         totals = table.softmax_pass(
             logits, offsets=offsets, alpha=0.0, likelihood=False, hard=True, rough=True
         )
-        return self.criterion.value(tilt.hard_rates(totals)) - self.bound
+        beyond = self.criterion.value(tilt.hard_rates(totals)) - enough
+        return beyond if beyond > ROUNDING else 0.0
 
     def _search(self, tilt: Tilt, logits: Logits, best: View, enough: float) -> View:
         """The rows near a boundary, one line of offsets after the other."""
