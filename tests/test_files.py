@@ -415,7 +415,7 @@ BAD_VALUES = {
 
 
 @pytest.mark.parametrize("case", list(BAD_VALUES))
-@pytest.mark.filterwarnings("ignore:Groups of fewer")
+@pytest.mark.filterwarnings("ignore:Not judged")
 def test_bad_values_are_refused(case, tmp_path):
     changed, message = BAD_VALUES[case]
     good = {"a": np.arange(10.0), "c": ["x", "y"] * 5, "g": ["x", "y"] * 5, "w": [1.0] * 10}
