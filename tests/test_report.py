@@ -162,7 +162,7 @@ def test_a_front_holds_the_figures_of_its_rows_and_chooses_the_models_bound(fitt
 
 
 def test_a_front_without_models_or_cost_is_drawn_by_likelihood(profile):
-    row = FrontRow(0.0, 0.01, 0.01, 0.01, 0.5, np.nan, 2.5, 3, False)
+    row = FrontRow(0.0, 0.01, 0.01, 0.01, 0.5, np.nan, 2.5, 3, "missed")
     page = Page(render(profile, front=ParetoFront((row,))))
     (value,) = page.chart("chart-front")["data"]["values"]
     assert value["quality"] == 2.5

@@ -8,6 +8,7 @@ from math import isnan, nan
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairmix.path_table import ResultTable, dominated_points, figure
+from fairmix.verdict import listed_groups, met_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +32,7 @@ class MethodRow:
     cost : float
         Squared distances of the rows to the means of their clusters.
     gap : float
-        The criterion of the comparison, of the labels.
+        The criterion of the comparison, of the labels and of the groups that are judged.
     soft_gap : float
         The same of the probabilities, for methods that have some.
     balance : float
@@ -40,6 +41,11 @@ class MethodRow:
         Minus the mean log-likelihood, for mixtures.
     test_cost, test_gap, test_soft_gap, test_balance, test_nll : float
         The same of the held-out rows, for methods that assign unseen rows.
+    max_gap : float
+        The method's own bound; infinite where it has none.
+    verdict, test_verdict : str or None
+        Whether that is met, on the rows of the fit and on held-out rows: one of the five words of
+        ``FairMixture.verdict_``.
     clusters : int
         Clusters with members.
     seconds : float
@@ -74,6 +80,9 @@ class MethodRow:
     test_soft_gap: float = nan
     test_balance: float = nan
     test_nll: float = nan
+    max_gap: float = nan
+    verdict: str | None = None
+    test_verdict: str | None = None
     clusters: int = 0
     seconds: float = nan
     peak_mb: float = nan
@@ -82,6 +91,11 @@ class MethodRow:
     dominated: bool = False
     error: str | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bound is met; None where there is none, or nothing is judged."""
+        return None if self.verdict is None else met_of(self.verdict)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,13 +112,15 @@ class Comparison(ResultTable):
         What ``gap`` is.
     n_train, n_test : int
         Rows of the fit, and rows held out.
+    unjudged : dict of str to int
+        Groups with too few rows of the fit to be judged, and these rows.
 
     Examples
     --------
     >>> row = MethodRow("K-means", 120.0, 0.1, balance=0.7, clusters=3, assigns_unseen=True)
     >>> print(Comparison((row,)))
-    method    cost     gap  soft gap  balance  nll  clusters  seconds  peak MB  unseen  group
-    K-means  120.0  0.1000         -   0.7000    -         3        -        -     yes      -
+    method    cost     gap  soft gap  balance  nll  verdict  clusters  seconds  peak MB  unseen  group
+    K-means  120.0  0.1000         -   0.7000    -        -         3        -        -     yes      -
     """
 
     rows: tuple[MethodRow, ...]
@@ -112,6 +128,7 @@ class Comparison(ResultTable):
     criterion: str = "gap"
     n_train: int = 0
     n_test: int = 0
+    unjudged: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         marks = [_mark(row) for row in self.rows]
@@ -127,11 +144,13 @@ class Comparison(ResultTable):
             for row in self.rows
             for note in (*([row.error] if row.error else []), *row.warnings)
         ]
+        if self.unjudged:
+            notes.insert(0, f"not judged: {listed_groups(self.unjudged)}")
         return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
 
     def to_dict(self) -> dict[str, Any]:
-        """``criterion``, ``n_train``, ``n_test``, and the rows as dicts."""
-        sizes = {"n_train": self.n_train, "n_test": self.n_test}
+        """``criterion``, ``n_train``, ``n_test``, ``unjudged``, and the rows as dicts."""
+        sizes = {"n_train": self.n_train, "n_test": self.n_test, "unjudged": dict(self.unjudged)}
         return {"criterion": self.criterion, **sizes, **super().to_dict()}
 
     def plot(self, ax: Axes | None = None, *, held_out: bool = False) -> ComparisonDisplay:
@@ -196,12 +215,14 @@ def _mark(row: MethodRow) -> str:
 
 
 def _titles(before: str) -> list[str]:
-    return ["held out" if before else "method", *(name.replace("_", " ") for name in FIGURES)]
+    titles = [name.replace("_", " ") for name in FIGURES]
+    return ["held out" if before else "method", *titles, "verdict"]
 
 
 def _cells(row: MethodRow, before: str) -> list[str]:
     values = [(name, getattr(row, before + name)) for name in FIGURES]
-    return [row.method, *("-" if isnan(value) else figure(name, value) for name, value in values)]
+    figures = ["-" if isnan(value) else figure(name, value) for name, value in values]
+    return [row.method, *figures, getattr(row, f"{before}verdict") or "-"]
 
 
 def _run(row: MethodRow) -> list[str]:

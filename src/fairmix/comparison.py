@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import signature
-from math import nan
+from math import inf, nan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,9 @@ from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairK
 from fairmix.compare_table import HELD_OUT, Comparison, MethodRow, mark_beaten
 from fairmix.criteria import CRITERIA
 from fairmix.estimator import FairMixture
+from fairmix.groups import MissingGroups
 from fairmix.progress import progress
+from fairmix.verdict import MIN_GROUP_SIZE, Verdict, judge_counts
 
 __all__ = ["Comparison", "MethodRow", "compare", "default_methods"]
 
@@ -42,6 +44,8 @@ def compare(
     n_clusters: int | None = None,
     test_size: float | None = None,
     criterion: str = "gap",
+    min_group_size: int = MIN_GROUP_SIZE,
+    missing_groups: MissingGroups = "error",
     random_state: int = 0,
     verbose: int = 0,
 ) -> Comparison:
@@ -66,6 +70,12 @@ def compare(
         are measured on them too.
     criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
         What the gaps are; see `fairmix.metrics`.
+    min_group_size : int, default=30
+        Groups of fewer rows of the fit, or of the held-out rows, are not judged: gaps, balances
+        and verdicts are of the others. Every method gets all rows.
+    missing_groups : {"error", "drop", "group"}, default="error"
+        What a missing value in ``sensitive_features`` is: an error, a row that no method gets, or
+        the group "missing".
     random_state : int, default=0
         Seed of the split and of the default methods.
     verbose : int, default=0
@@ -77,6 +87,10 @@ def compare(
 
     Notes
     -----
+    The verdict of a method is on its own bound: ``max_gap`` of a `FairMixture` with
+    ``fairness_strength="auto"``, by its own criterion, and ``max_gap`` of `AlignedFairKMeans`,
+    which is for every pair of groups. Other methods have no bound.
+
     ``peak_mb`` is the highest resident memory of the process during ``fit`` less that right before
     it, as the kernel counts it: memory of compiled code is in it, that of other processes is not.
     It is an estimate: pages that an allocator kept from earlier work are used again unseen, and
@@ -98,22 +112,27 @@ def compare(
     [('K-means', 'never'), ('fair mixture', 'yes')]
     """
     _check_criterion(criterion)
-    chosen = _read_methods(methods, n_clusters, criterion, random_state)
-    # The same door as that of the model, which takes names of columns and warns of small groups.
-    X, groups = FairMixture()._take_groups(X, sensitive_features)
+    chosen = _read_methods(methods, n_clusters, criterion, min_group_size, random_state)
+    # The same door as that of the model, which takes names of columns.
+    door = FairMixture(min_group_size=min_group_size, missing_groups=missing_groups)
+    door._validate_params()
+    X, groups = door._take_groups(X, sensitive_features)
     if groups is None:
         raise ValueError(
             "sensitive_features=None: a comparison tells how groups fare under several methods. "
             "Give the group of each row."
         )
     data = check_array(X, dtype=(np.float64, np.float32), order="C", input_name="X")
-    train = _Rows(data, np.asarray(groups.names)[groups.codes], criterion)
+    known = groups.codes >= 0
+    names = np.asarray(groups.names)[groups.codes[known]]
+    train = _Rows(data[known], names, criterion, min_group_size)
     test = None
     if test_size is not None:
         parts = train_test_split(
-            np.arange(len(data)), test_size=test_size, random_state=random_state
+            np.arange(len(train.X)), test_size=test_size, random_state=random_state
         )
         train, test = train.take(parts[0]), train.take(parts[1])
+        test = replace(test, among=train.judged)
     rows, models = [], {}
     with progress("compare", len(chosen), shown=bool(verbose)) as tick:
         for name, method in chosen.items():
@@ -123,11 +142,15 @@ def compare(
                 models[name] = model
             tick(f"{name}  gap {row.gap:.4f}")
     n_test = 0 if test is None else len(test.X)
-    return Comparison(mark_beaten(rows), models, criterion, len(train.X), n_test)
+    return Comparison(mark_beaten(rows), models, criterion, len(train.X), n_test, train.unjudged)
 
 
 def default_methods(
-    n_clusters: int, *, criterion: str = "gap", random_state: int = 0
+    n_clusters: int,
+    *,
+    criterion: str = "gap",
+    min_group_size: int = MIN_GROUP_SIZE,
+    random_state: int = 0,
 ) -> dict[str, Any]:
     """K-means, the plain mixture, the fair mixtures and the baselines, with their defaults.
 
@@ -137,6 +160,8 @@ def default_methods(
         Clusters of each.
     criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
         What the fair mixtures bound.
+    min_group_size : int, default=30
+        Of the mixtures.
     random_state : int, default=0
         Seed of each.
 
@@ -150,7 +175,11 @@ def default_methods(
     >>> len(default_methods(3))
     7
     """
-    fair: dict[str, Any] = {"criterion": criterion, "random_state": random_state}
+    fair: dict[str, Any] = {
+        "criterion": criterion,
+        "min_group_size": min_group_size,
+        "random_state": random_state,
+    }
     return {
         # As many starts as the baselines have.
         "K-means": KMeans(n_clusters, n_init=10, random_state=random_state),
@@ -165,31 +194,79 @@ def default_methods(
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rows, the name of the group of each, and what their gap is."""
+    """Rows, the name of the group of each, and what their gap is.
+
+    ``among`` are the groups that may be judged; None: all.
+    """
 
     X: NDArray[Any]
     groups: NDArray[Any]
     criterion: str
+    min_group_size: int
+    among: tuple[str, ...] | None = None
 
     def take(self, rows: NDArray[np.intp]) -> _Rows:
         return replace(self, X=self.X[rows], groups=self.groups[rows])
 
+    @property
+    def unjudged(self) -> dict[str, int]:
+        """Groups that are too small, or too small in the fit, and their rows."""
+        return self._judge(np.zeros(len(self.groups), dtype=int), inf, self.criterion).unjudged
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        small = self.unjudged
+        return tuple(name for name in np.unique(self.groups).tolist() if name not in small)
+
     def figures(self, model: Any, labels: Any, before: str = "") -> dict[str, Any]:
         """Figures of a fitted method, by their names in the table."""
-        gap_of = getattr(metrics, self.criterion)
-        soft_gap = nan
+        soft, soft_gap = None, nan
         if hasattr(model, "predict_proba"):
-            soft_gap = gap_of(_ask(model.predict_proba, self), self.groups)
+            soft = _ask(model.predict_proba, self)
+            soft_gap = self._fairness(self.criterion, soft)
         # Other methods have a score too, but it is no likelihood.
         density = isinstance(model, DensityMixin) and hasattr(model, "score_samples")
+        bound, criterion, of = _bound(model)
         found = {
             "cost": metrics.clustering_cost(self.X, labels),
-            "gap": gap_of(labels, self.groups),
+            "gap": self._fairness(self.criterion, labels),
             "soft_gap": soft_gap,
-            "balance": metrics.balance(labels, self.groups),
+            "balance": self._fairness("balance", labels),
             "nll": -float(np.mean(model.score_samples(self.X))) if density else nan,
+            "verdict": self._judge(
+                soft if of == "probabilities" else labels, bound, criterion, of
+            ).word,
         }
         return {before + name: value for name, value in found.items()}
+
+    def _fairness(self, name: str, assignment: Any) -> float:
+        """A metric of the groups that are judged; NaN where they are fewer than two."""
+        judged = self.judged
+        if len(judged) < 2:
+            return nan
+        rows = np.isin(self.groups, judged)
+        value: float = getattr(metrics, name)(np.asarray(assignment)[rows], self.groups[rows])
+        return value
+
+    def _judge(self, assignment: Any, bound: float, criterion: str, of: str = "labels") -> Verdict:
+        return judge_counts(
+            metrics.group_counts(assignment, self.groups),
+            np.unique(self.groups).tolist(),
+            bound,
+            criterion=criterion,
+            min_group_size=self.min_group_size,
+            among=self.among,
+            of=of,
+        )
+
+
+def _bound(model: Any) -> tuple[float, str, str]:
+    """The bound that a method keeps by its own account, its criterion, and what it is of."""
+    if isinstance(model, FairMixture) and model.fairness_strength == "auto":
+        return model.max_gap, model.criterion, model.gap_of
+    if isinstance(model, AlignedFairKMeans):
+        return model.max_gap, "worst_pair_gap", "labels"
+    return inf, "gap", "labels"
 
 
 def _measure(name: str, method: Any, train: _Rows, test: _Rows | None) -> tuple[MethodRow, Any]:
@@ -228,6 +305,7 @@ def _fit(row: MethodRow, model: Any, train: _Rows) -> tuple[Any, MethodRow]:
         peak_mb=peak,
         assigns_unseen=needs_group is not None,
         needs_group=needs_group,
+        max_gap=_bound(model)[0],
         **train.figures(model, labels),
     )
     return model, row
@@ -289,14 +367,23 @@ def _check_criterion(criterion: str) -> None:
 
 
 def _read_methods(
-    methods: Mapping[str, Any] | None, n_clusters: int | None, criterion: str, random_state: int
+    methods: Mapping[str, Any] | None,
+    n_clusters: int | None,
+    criterion: str,
+    min_group_size: int,
+    random_state: int,
 ) -> Mapping[str, Any]:
     if methods is None:
         if n_clusters is None:
             raise ValueError(
                 "methods=None asks for the default methods, which need n_clusters. Give it."
             )
-        return default_methods(n_clusters, criterion=criterion, random_state=random_state)
+        return default_methods(
+            n_clusters,
+            criterion=criterion,
+            min_group_size=min_group_size,
+            random_state=random_state,
+        )
     if n_clusters is not None:
         raise ValueError(
             f"n_clusters={n_clusters!r} is for methods=None. Set the number in each method."

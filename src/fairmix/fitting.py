@@ -31,7 +31,7 @@ from fairmix.solvers import (
 )
 from fairmix.tables import Batches, Moments, Rowlike, Store, Table, count_batches, count_rows
 from fairmix.totals import FloatArray
-from fairmix.verdict import SOFT_RESOLUTION
+from fairmix.verdict import SOFT_RESOLUTION, within
 
 # Parameters and, where they are known, multipliers.
 Beginning = tuple[FloatArray, FloatArray | None]
@@ -309,9 +309,9 @@ def _solve_dual(
             climbed.append(
                 solver.climb(learn.fresh(), theta, callback=callback, multipliers=multipliers)
             )
-    allowed = max(settings.max_gap, resolution(settings, table)) if bounded else np.inf
+    bound, finest = settings.max_gap if bounded else np.inf, resolution(settings, table)
     done = [solver.finish(learn.mixture, rough, near, table) for rough in climbed]
-    return max(done, key=lambda s: (s.gap <= allowed, s.filled, s.objective))
+    return max(done, key=lambda s: (within(s.gap, bound, finest), s.filled, s.objective))
 
 
 def _near(objective: Objective, rng: np.random.Generator) -> Table:

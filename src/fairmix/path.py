@@ -27,7 +27,7 @@ from fairmix.path_table import (
     mark_dominated,
 )
 from fairmix.progress import progress
-from fairmix.verdict import MISSED, verdict_of
+from fairmix.verdict import MISSED
 
 __all__ = [
     "FrontRow",
@@ -76,8 +76,8 @@ def pareto_front(
     >>> X, groups, _ = make_grouped_blobs(300, 2, separation=3.0, random_state=0)
     >>> model = FairMixture(2, assignment="aware", random_state=0)
     >>> front = pareto_front(model, X, sensitive_features=groups, max_gaps=(0.01, 0.05))
-    >>> [row.met for row in front.rows]
-    [True, True]
+    >>> [row.verdict for row in front.rows]
+    ['met', 'met']
     """
     bounds = _read_bounds(max_gaps)
     _check_bounded(estimator, sensitive_features)
@@ -166,17 +166,12 @@ class _Fit:
     warnings: tuple[str, ...]
 
     @property
-    def met(self) -> bool:
-        """Whether the bound holds; True where there is none."""
-        return verdict_of(self.model).word != MISSED
-
-    @property
     def non_empty(self) -> int:
         return len(np.unique(self.model.labels_))
 
     def rank(self) -> tuple[bool, int, float]:
         """Of two fits for one bound, the higher is kept."""
-        return self.met, self.non_empty, self.model.lower_bound_
+        return self.model.verdict_ != MISSED, self.non_empty, self.model.lower_bound_
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -188,7 +183,7 @@ class _Fit:
             "soft_gap": float(model.soft_gap_),
             "balance": float(model.balance_),
             "non_empty": self.non_empty,
-            "met": self.met,
+            "verdict": model.verdict_,
             "warnings": self.warnings,
         }
 

@@ -8,6 +8,8 @@ from importlib import import_module
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any
 
+from fairmix.verdict import MISSED, met_of
+
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
@@ -45,8 +47,8 @@ class FrontRow:
         Minus the mean log-likelihood of the untilted mixture.
     non_empty : int
         Clusters with members.
-    met : bool
-        Whether the bound holds, within what hard labels can resolve.
+    verdict : str
+        Whether the bound is met: one of the five words of ``FairMixture.verdict_``.
     dominated : bool
         Whether another point is at least as good in gap and cost (NLL without one), and better in
         one of them.
@@ -57,7 +59,7 @@ class FrontRow:
 
     Examples
     --------
-    >>> FrontRow(0.01, 0.009, 0.009, 0.02, 0.7, 120.0, 2.5, 3, True).met
+    >>> FrontRow(0.01, 0.009, 0.009, 0.02, 0.7, 120.0, 2.5, 3, "met").met
     True
     """
 
@@ -69,10 +71,15 @@ class FrontRow:
     cost: float
     nll: float
     non_empty: int
-    met: bool
+    verdict: str
     dominated: bool = False
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bound is met; None where there is none, or nothing is judged."""
+        return met_of(self.verdict)
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ class SelectionRow:
 
     Examples
     --------
-    >>> SelectionRow(3, 900.0, 880.0, 950.0, 0.01, 0.01, 0.02, 0.7, 3, True).bic
+    >>> SelectionRow(3, 900.0, 880.0, 950.0, 0.01, 0.01, 0.02, 0.7, 3, "met").bic
     900.0
     """
 
@@ -94,9 +101,14 @@ class SelectionRow:
     soft_gap: float
     balance: float
     non_empty: int
-    met: bool
+    verdict: str
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+
+    @property
+    def met(self) -> bool | None:
+        """As in `FrontRow`."""
+        return met_of(self.verdict)
 
 
 class ResultTable:
@@ -109,7 +121,7 @@ class ResultTable:
 
     def to_dict(self) -> dict[str, Any]:
         """The rows as dicts, under ``"rows"``."""
-        return {"rows": [asdict(row) for row in self.rows]}
+        return {"rows": [asdict(row) | {"met": row.met} for row in self.rows]}
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas DataFrame; warnings joined to one text."""
@@ -122,7 +134,9 @@ class ResultTable:
         return frame
 
     def _records(self) -> list[dict[str, Any]]:
-        return [asdict(row) | {"warnings": " ".join(row.warnings)} for row in self.rows]
+        return [
+            asdict(row) | {"met": row.met, "warnings": " ".join(row.warnings)} for row in self.rows
+        ]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,10 +152,10 @@ class ParetoFront(ResultTable):
 
     Examples
     --------
-    >>> front = ParetoFront((FrontRow(0.0, 0.0, 0.0, 0.001, 0.7, 120.0, 2.5, 3, True),))
+    >>> front = ParetoFront((FrontRow(0.0, 0.0, 0.0, 0.001, 0.7, 120.0, 2.5, 3, "met"),))
     >>> print(front)
-    max_gap     gap  label gap  soft gap  balance   cost     nll  clusters  met  seconds
-          0  0.0000     0.0000    0.0010   0.7000  120.0  2.5000         3  yes      0.0
+    max_gap     gap  label gap  soft gap  balance   cost     nll  clusters  verdict  seconds
+          0  0.0000     0.0000    0.0010   0.7000  120.0  2.5000         3      met      0.0
     >>> front.to_pandas()["cost"].tolist()
     [120.0]
     """
@@ -198,7 +212,7 @@ class Selection(ResultTable):
     Examples
     --------
     >>> rows = [
-    ...     SelectionRow(k, bic, bic, bic, 0.0, 0.0, 0.0, 0.7, k, True)
+    ...     SelectionRow(k, bic, bic, bic, 0.0, 0.0, 0.0, 0.7, k, "met")
     ...     for k, bic in [(2, 910.0), (3, 900.0)]
     ... ]
     >>> Selection(tuple(rows)).best
@@ -211,9 +225,9 @@ class Selection(ResultTable):
 
     @property
     def best(self) -> int:
-        """Number of clusters with the lowest criterion among those that meet the bound.
+        """Number of clusters with the lowest criterion among those that do not miss the bound.
 
-        If none meets it, among all.
+        If all miss it, among all.
         """
         return self.rows[self._best].n_components
 
@@ -224,7 +238,7 @@ class Selection(ResultTable):
 
     @property
     def _best(self) -> int:
-        ranks = [(not row.met, getattr(row, self.criterion)) for row in self.rows]
+        ranks = [(row.verdict == MISSED, getattr(row, self.criterion)) for row in self.rows]
         return ranks.index(min(ranks))
 
     def __str__(self) -> str:
@@ -250,7 +264,7 @@ def mark_dominated(rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
 
     Examples
     --------
-    >>> rows = [FrontRow(g, g, g, g, 1.0, c, 0.0, 3, True) for g, c in [(0.0, 9.0), (0.1, 9.5)]]
+    >>> rows = [FrontRow(g, g, g, g, 1.0, c, 0.0, 3, "met") for g, c in [(0.0, 9.0), (0.1, 9.5)]]
     >>> [row.dominated for row in mark_dominated(rows)]
     [False, True]
     """
@@ -269,11 +283,10 @@ def dominated_points(points: Sequence[tuple[float, float]]) -> list[bool]:
 def _text(rows: Sequence[FrontRow | SelectionRow], names: Sequence[str], marks: list[str]) -> str:
     """Aligned columns, one line per row, and the warnings below."""
     head = [name.replace("_gap", " gap") if name != "max_gap" else name for name in names]
-    lines = [[*head, "clusters", "met", "seconds", ""]]
+    lines = [[*head, "clusters", "verdict", "seconds", ""]]
     for row, mark in zip(rows, marks, strict=True):
         figures = [figure(name, getattr(row, name)) for name in names]
-        met = "yes" if row.met else "no"
-        lines.append([*figures, str(row.non_empty), met, f"{row.seconds:.1f}", mark])
+        lines.append([*figures, str(row.non_empty), row.verdict, f"{row.seconds:.1f}", mark])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     # The last column holds words, all others numbers.
     out = [

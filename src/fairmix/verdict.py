@@ -8,7 +8,7 @@ it is at most the bound, or at most the *resolution*: what whole rows can be ask
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from fairmix.criteria import CRITERIA
 __all__ = [
     "MET",
     "MET_FOR_JUDGED",
+    "MIN_GROUP_SIZE",
     "MISSED",
     "NOT_JUDGED",
     "NO_BOUND",
@@ -27,8 +28,12 @@ __all__ = [
     "WORDS",
     "Verdict",
     "judge",
+    "judge_counts",
     "label_resolution",
+    "listed_groups",
+    "met_of",
     "verdict_of",
+    "within",
 ]
 
 MET = "met"
@@ -37,6 +42,9 @@ MET_FOR_JUDGED = "met for the judged groups"
 NOT_JUDGED = "not judged"
 NO_BOUND = "no bound"
 WORDS = (MET, MISSED, MET_FOR_JUDGED, NOT_JUDGED, NO_BOUND)
+
+# Groups of fewer rows are not judged, unless the user says otherwise.
+MIN_GROUP_SIZE = 30
 
 # Probabilities are not made of rows; their rates are sums of rounded numbers.
 SOFT_RESOLUTION = 1e-6
@@ -74,9 +82,20 @@ class Verdict:
         return self.word in (MET, MET_FOR_JUDGED)
 
     @property
-    def allowed(self) -> float:
-        """The largest value that counts as met."""
-        return max(self.bound, self.resolution)
+    def met(self) -> bool | None:
+        """Whether the bound is met; None where there is none, or nothing is judged."""
+        return met_of(self.word)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """All of it, for programs."""
+        return {
+            "verdict": self.word,
+            "met": self.met,
+            "gap": self.value,
+            "resolution": self.resolution,
+            "unjudged": dict(self.unjudged),
+        }
 
     @property
     def rows(self) -> int:
@@ -84,6 +103,22 @@ class Verdict:
         if self.word != MISSED or math.isnan(self.value):
             return 0
         return math.ceil((self.value - self.bound) / max(self.resolution, ROUNDING))
+
+
+def met_of(word: str) -> bool | None:
+    """Whether a word of the five says that a bound is met; None where it says neither.
+
+    Examples
+    --------
+    >>> met_of("met for the judged groups"), met_of("missed"), met_of("no bound")
+    (True, False, None)
+    """
+    return {MET: True, MET_FOR_JUDGED: True, MISSED: False}.get(word)
+
+
+def within(value: float, bound: float, resolution: float = 0.0) -> bool:
+    """Whether a value is at most the bound, or at most what whole rows resolve. A NaN is not."""
+    return value <= max(bound, resolution) + ROUNDING
 
 
 def judge(
@@ -121,9 +156,9 @@ def judge(
         return Verdict(NO_BOUND, value, bound, resolution, small)
     if n_judged < 2:
         return Verdict(NOT_JUDGED, math.nan, bound, resolution, small)
-    # A NaN is not met.
-    met = value <= max(bound, resolution) + ROUNDING
-    word = (MET_FOR_JUDGED if small else MET) if met else MISSED
+    word = MISSED
+    if within(value, bound, resolution):
+        word = MET_FOR_JUDGED if small else MET
     return Verdict(word, value, bound, resolution, small)
 
 
@@ -154,6 +189,74 @@ def label_resolution(
         return 0.0
     moves = 1 / totals if steps is None else np.asarray(steps, dtype=np.float64)
     return CRITERIA[criterion].resolution(totals, moves, n_clusters)
+
+
+def judge_counts(
+    counts: ArrayLike,
+    groups: Sequence[str],
+    bound: float,
+    *,
+    criterion: str = "gap",
+    min_group_size: int = MIN_GROUP_SIZE,
+    among: Collection[str] | None = None,
+    of: str = "labels",
+) -> Verdict:
+    """The verdict on how rows of groups are spread over clusters.
+
+    Parameters
+    ----------
+    counts : array-like of shape (n_groups, n_clusters)
+        Rows of each group in each cluster, or the sums of their probabilities. Groups without
+        rows take no part.
+    groups : sequence of str
+        Names of the groups.
+    bound : float
+        What the criterion may be; infinite for none.
+    criterion : str, default="gap"
+        Name of the criterion.
+    min_group_size : int, default=30
+        Groups of fewer rows are not judged.
+    among : collection of str, optional
+        Groups that may be judged, where not all may: those that a fit has judged.
+    of : {"labels", "probabilities"}, default="labels"
+        What the counts are of.
+
+    Examples
+    --------
+    >>> found = judge_counts([[50, 50], [40, 60], [2, 0]], ["a", "b", "c"], 0.2)
+    >>> found.word, round(found.value, 2), found.unjudged
+    ('met for the judged groups', 0.1, {'c': 2})
+    """
+    table = np.asarray(counts, dtype=np.float64)
+    # Probabilities of a row add up to one but for rounding.
+    rows = np.rint(table.sum(axis=1)).astype(int).tolist()
+    small = {
+        name: size
+        for name, size in zip(groups, rows, strict=True)
+        if size and (size < min_group_size or (among is not None and name not in among))
+    }
+    judged = [g for g, name in enumerate(groups) if rows[g] and name not in small]
+    value = resolution = math.nan
+    if len(judged) > 1:
+        sizes = table[judged].sum(axis=1)
+        value = CRITERIA[criterion].value(table[judged] / sizes[:, None])
+        resolution = SOFT_RESOLUTION
+        if of == "labels":
+            resolution = label_resolution(criterion, sizes, table.shape[1])
+    return judge(value, bound, resolution=resolution, n_judged=len(judged), unjudged=small)
+
+
+def listed_groups(unjudged: Mapping[str, int], most: int = 10) -> str:
+    """Groups and their rows, not more than a person reads.
+
+    Examples
+    --------
+    >>> listed_groups({"x": 2, "y": 1})
+    'x (2 rows), y (1 row)'
+    """
+    named = [f"{name} ({n:,} {'row' if n == 1 else 'rows'})" for name, n in unjudged.items()]
+    left = f" and {len(named) - most} more" if len(named) > most else ""
+    return ", ".join(named[:most]) + left
 
 
 class FittedBound(Protocol):

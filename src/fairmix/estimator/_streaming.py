@@ -36,6 +36,7 @@ from fairmix.solvers import EM, Iteration, Solution, Status
 from fairmix.solvers.online import Online, Place, Reservoir, look
 from fairmix.tables import MemoryStore, Summary, Table, is_path
 from fairmix.totals import FloatArray, IntArray, Rows
+from fairmix.verdict import within
 
 # Iterations of EM and gradient steps at each batch.
 EM_STEPS = 3
@@ -398,15 +399,15 @@ class Streaming(Learning):
         store = stream.seated(stream.reservoir.store(effective_n_jobs(self.n_jobs)))
         stream.propensity = make_propensity(settings, store, stream.seed())
         sample, seed = stream.table(store), stream.seed()
-        allowed = np.inf
+        bound, finest = np.inf, 0.0
         if settings.fairness_strength == "auto" and sample.n_groups > 1:
-            allowed = max(settings.max_gap, resolution(settings, sample))
+            bound, finest = settings.max_gap, resolution(settings, sample)
         assert stream.place is not None
         here = solve(settings, stream.mixture, sample, seed, stream.place.theta)
         new = solve(settings, stream.mixture, sample, seed)
 
         def rank(found: Solution, gain: float = 0.0) -> tuple[bool, int, float]:
-            return found.gap <= allowed, found.filled, found.objective + gain
+            return within(found.gap, bound, finest), found.filled, found.objective + gain
 
         # A new solution that is no better would only change what the clusters are.
         solution = new if rank(new) > rank(here, settings.tol) else here

@@ -21,6 +21,7 @@ from fairmix.plot._axes import (
     draw_points,
     name_point,
 )
+from fairmix.verdict import MISSED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ class ParetoFrontDisplay:
         Bound (``inf``: the plain mixture), fairness and quality of each point.
     dominated, met : array-like of bool of shape (n_points,)
         Whether another point is at least as good in both and better in one; whether the bound
-        holds.
+        is not missed.
     x_name, y_name : str, default="gap", "cost"
         Labels of the axes.
 
@@ -158,7 +159,7 @@ class ParetoFrontDisplay:
             x=[getattr(row, x) for row in rows],
             y=[getattr(row, y) for row in rows],
             dominated=[below for _, below in points],
-            met=[row.met for row in rows],
+            met=[row.verdict != MISSED for row in rows],
             x_name=TITLES[named],
             y_name=TITLES[y],
         ).plot(ax)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairmix.plot._axes import BLUE, GREEN, GREY, ORANGE, RED, axes
+from fairmix.verdict import MISSED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,7 +128,7 @@ class SelectionDisplay:
             values={name: [getattr(row, name) for row in rows] for name in STYLES},
             best=selection.best,
             criterion=selection.criterion,
-            doubtful=[not row.met or row.non_empty < row.n_components for row in rows],
+            doubtful=[row.verdict == MISSED or row.non_empty < row.n_components for row in rows],
         ).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
