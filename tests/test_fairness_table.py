@@ -109,6 +109,52 @@ def test_one_group():
     assert table.summary["balance"] == Figure(1.0, 1.0, 1.0)
 
 
+def test_small_groups_are_listed_apart(assignment):
+    groups = np.random.default_rng(4).choice(["b", "c"], size=600)
+    groups[:5] = "a"
+    table = fairness_table(assignment, groups, min_group_size=30, n_boot=20)
+    large = groups != "a"
+    for name, figure in table.summary.items():
+        expected = getattr(metrics, name)(assignment[large], groups[large])
+        assert figure.value == pytest.approx(expected, abs=1e-12)
+    assert table.unjudged == {"a": 5}
+    assert list(table.clusters[0].counts) == ["b", "c", "a"]
+    counts = metrics.group_counts(assignment, groups)
+    assert [row.counts["a"] for row in table.clusters] == pytest.approx(counts[0])
+    assert [row.size for row in table.clusters] == pytest.approx(counts.sum(axis=0))
+    ratios = counts[1:].min(axis=0) / counts[1:].max(axis=0)
+    assert [row.balance.value for row in table.clusters] == pytest.approx(ratios)
+    assert str(table).splitlines()[1] == "not judged: a (5 rows)"
+    assert table.to_pandas()["judged"].tolist() == [True, True, False] * 3
+    assert table.to_dict()["unjudged"] == {"a": 5}
+    everybody = fairness_table(assignment, groups, min_group_size=5, n_boot=20)
+    assert everybody.unjudged == {}
+    assert everybody.summary["gap"].value > table.summary["gap"].value
+
+
+@pytest.mark.parametrize(("smallest", "n_small"), [(30, 1), (600, 2)])
+def test_fewer_than_two_judged_groups_have_no_gap(smallest, n_small):
+    table = fairness_table([0, 1] * 300, ["a"] * 5 + ["b"] * 595, min_group_size=smallest)
+    assert len(table.unjudged) == n_small
+    assert np.isnan([(f.value, f.low) for f in table.summary.values()]).all()
+    assert np.isnan([row.balance.value for row in table.clusters]).all()
+    assert [row.counts["b"] for row in table.clusters] == [297.0, 298.0]
+    assert "nan" in str(table)
+
+
+def test_missing_groups(assignment):
+    groups = np.array(["a", "b", None] * 200, dtype=object)
+    with pytest.raises(ValueError, match="200 missing labels"):
+        fairness_table(assignment, groups)
+    dropped = fairness_table(assignment, groups, missing_groups="drop", n_boot=20)
+    known = np.arange(600) % 3 < 2
+    expected = metrics.gap(assignment[known], groups[known])
+    assert dropped.summary["gap"].value == pytest.approx(expected, abs=1e-12)
+    assert dropped.n_rows == 400
+    grouped = fairness_table(assignment, groups, missing_groups="group", n_boot=20)
+    assert list(grouped.clusters[0].counts) == ["a", "b", "missing"]
+
+
 def test_prints_aligned_text_of_100_columns():
     rng = np.random.default_rng(0)
     names = ["Female & Amer-Indian-Eskimo & never married & very long indeed", "Male & Black"]

@@ -20,7 +20,7 @@ criterion in that box.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -31,8 +31,9 @@ from scipy.special import betaincinv, rel_entr
 from fairmix.criteria import CRITERIA
 from fairmix.groups import encode_groups, match_groups
 from fairmix.metrics._assignment import Assignment, Labels, read_assignment
+from fairmix.verdict import MISSED, NO_BOUND, Verdict
 
-__all__ = ["Certificate", "ChanceGap", "certify", "chance_gap"]
+__all__ = ["Certificate", "ChanceGap", "certify", "chance_gap", "sampling_gap"]
 
 Array = NDArray[np.float64]
 Box = tuple[Array, Array]  # smallest and largest rates, each (M, K)
@@ -65,6 +66,11 @@ class Certificate:
         Clusters of the map, empty ones too.
     group_sizes : dict of str to int
         Rows of each group.
+    verdict : Verdict
+        Of `FairMixture.certify`: whether these rows meet the bound of the model.
+    chance : float
+        Of `FairMixture.certify`: the gap that sampling explains. Where a map meets its bound on
+        the rows of the fit, 19 of 20 samples of fresh rows show a smaller one.
 
     Examples
     --------
@@ -82,6 +88,13 @@ class Certificate:
     n_rows: int
     n_clusters: int
     group_sizes: dict[str, int]
+    verdict: Verdict = field(default_factory=lambda: Verdict(NO_BOUND, np.nan))
+    chance: float = np.nan
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether the rows are above the bound by no more than sampling explains."""
+        return self.verdict.word == MISSED and self.verdict.value <= self.chance
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} {size:,}" for name, size in self.group_sizes.items())
@@ -237,6 +250,62 @@ def chance_gap(
     rng = np.random.default_rng(random_state)
     counts = rng.multinomial(sizes, shares / shares.sum(), size=(n_draws, len(sizes)))
     values = [CRITERIA[criterion].value(draw) for draw in counts / sizes[:, None]]
+    return ChanceGap(float(np.mean(values)), float(np.quantile(values, 0.95)))
+
+
+def sampling_gap(
+    rates: ArrayLike,
+    fit_sizes: ArrayLike,
+    group_sizes: ArrayLike,
+    covariance: ArrayLike,
+    *,
+    criterion: str = "gap",
+    random_state: int | np.random.Generator = 0,
+    n_draws: int = 2000,
+) -> ChanceGap:
+    """Gap that fresh rows show by chance, given the rates of the rows that a map was fitted to.
+
+    Parameters
+    ----------
+    rates : array-like of shape (n_groups, n_clusters)
+        Of the rows of the fit.
+    fit_sizes, group_sizes : array-like of shape (n_groups,)
+        Rows of each group in the fit, and fresh ones.
+    covariance : array-like of shape (n_clusters, n_clusters)
+        Of the indicators of the clusters, or of their probabilities, over rows.
+    criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
+        As in `fairmix.metrics`.
+    random_state : int or numpy.random.Generator, default=0
+        Seed of the draws.
+    n_draws : int, default=2000
+        Simulated samples.
+
+    Returns
+    -------
+    ChanceGap
+
+    Examples
+    --------
+    >>> even = np.full((2, 2), 0.5)
+    >>> round(sampling_gap(even, [500, 500], [500, 500], [[0.25, -0.25], [-0.25, 0.25]]).mean, 2)
+    0.04
+    """
+    known = np.asarray(rates, dtype=np.float64)
+    # Fresh rates are those of the population with the error of the fresh rows. Those of the fit are
+    # those of the population with the error of its rows, to which the map was tuned. So fresh rates
+    # differ from those of the fit by both errors: of a mean of n rows and of one of n_fit rows, or
+    # sqrt(2) times one of them where n = n_fit. Groups differ little in a map that meets its bound,
+    # so the covariance of all rows serves for each.
+    reach = np.sqrt(1 / np.asarray(fit_sizes, float) + 1 / np.asarray(group_sizes, float))
+    rng = np.random.default_rng(random_state)
+    noise = rng.multivariate_normal(
+        np.zeros(known.shape[1]),
+        np.asarray(covariance, dtype=np.float64),
+        size=(n_draws, len(known)),
+        check_valid="ignore",  # singular, as the columns add up to one
+        method="eigh",
+    )
+    values = [CRITERIA[criterion].value(known + reach[:, None] * draw) for draw in noise]
     return ChanceGap(float(np.mean(values)), float(np.quantile(values, 0.95)))
 
 

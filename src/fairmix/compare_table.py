@@ -117,10 +117,10 @@ class Comparison(ResultTable):
 
     Examples
     --------
-    >>> row = MethodRow("K-means", 120.0, 0.1, balance=0.7, clusters=3, assigns_unseen=True)
+    >>> row = MethodRow("mine", 12.0, 0.1, balance=0.7, clusters=3, assigns_unseen=True)
     >>> print(Comparison((row,)))
-    method    cost     gap  soft gap  balance  nll  verdict  clusters  seconds  peak MB  unseen  group
-    K-means  120.0  0.1000         -   0.7000    -        -         3        -        -     yes      -
+    method  cost     gap  soft gap  balance  nll  verdict  clusters  seconds  peak MB  unseen  group
+    mine    12.0  0.1000         -   0.7000    -        -         3        -        -     yes      -
     """
 
     rows: tuple[MethodRow, ...]

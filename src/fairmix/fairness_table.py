@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import textwrap
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairmix.criteria import CRITERIA, smallest_ratio
-from fairmix.groups import Groups, encode_groups
+from fairmix.groups import Groups, MissingGroups, encode_groups
 from fairmix.metrics._assignment import Assignment, Labels, read_assignment, read_weights
+from fairmix.verdict import listed_groups
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +56,8 @@ class ClusterRow:
     size : float
         Rows in the cluster: a sum of weights or of probabilities if there are any.
     balance, rate_ratio : Figure
-        Smallest ratio of the counts, and of the rates, of two groups; NaN in an empty cluster.
+        Smallest ratio of the counts, and of the rates, of two groups that are judged; NaN in an
+        empty cluster.
     counts : dict of str to float
         Rows of each group in the cluster, counted as in ``size``.
     rates : dict of str to Figure
@@ -85,7 +88,8 @@ class FairnessTable:
     ----------
     summary : dict of str to Figure
         ``gap``, ``additive_gap``, ``worst_pair_gap``, ``balance`` and ``rate_ratio`` of all
-        clusters, as in `fairmix.metrics`.
+        clusters, as in `fairmix.metrics`, of the groups that are judged. NaN where groups are
+        too small and fewer than two are left.
     clusters : tuple of ClusterRow
         One row per cluster.
     title : str
@@ -96,6 +100,8 @@ class FairnessTable:
         Level of the bootstrap intervals.
     n_boot : int
         Bootstrap samples behind them.
+    unjudged : dict of str to int
+        Groups that are too small to be judged, and their rows. They are the last of each cluster.
 
     Examples
     --------
@@ -112,6 +118,7 @@ class FairnessTable:
     n_rows: int
     confidence: float
     n_boot: int
+    unjudged: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         n_groups = len(self.clusters[0].counts)
@@ -119,6 +126,9 @@ class FairnessTable:
             f"{len(self.clusters)} clusters, {n_groups} groups ({_cut(self.title, 30)}), "
             f"{self.n_rows:,} rows; [{100 * self.confidence:.4g}% bootstrap intervals]"
         )
+        if self.unjudged:
+            small = f"not judged: {listed_groups(self.unjudged)}"
+            head += "\n" + textwrap.fill(small, LINE, break_on_hyphens=False)
         width = max(len(name) for name in self.summary)
         figures = [
             f"{name.replace('_', ' '):<{width}}  {figure}" for name, figure in self.summary.items()
@@ -135,7 +145,8 @@ class FairnessTable:
         Returns
         -------
         pandas.DataFrame
-            Columns ``cluster, group, count, share, rate, rate_low, rate_high, size, balance, ...``.
+            Columns ``cluster, group, judged, count, share, rate, rate_low, rate_high, size,
+            balance, ...``.
         """
         frame: pd.DataFrame = _library("pandas").DataFrame(self._columns())
         return frame
@@ -156,6 +167,7 @@ class FairnessTable:
         return {
             "cluster": [row.cluster for row, _ in cells],
             "group": [group for _, group in cells],
+            "judged": [group not in self.unjudged for _, group in cells],
             "count": [row.counts[group] for row, group in cells],
             "share": [row.shares[group] for row, group in cells],
             **_spread("rate", [row.rates[group] for row, group in cells]),
@@ -170,6 +182,8 @@ def fairness_table(
     sensitive_features: object,
     *,
     sample_weight: ArrayLike | None = None,
+    min_group_size: int = 1,
+    missing_groups: MissingGroups = "error",
     n_boot: int = 200,
     confidence: float = 0.95,
     random_state: int | np.random.Generator = 0,
@@ -189,6 +203,12 @@ def fairness_table(
         The group of each row. Several columns form their intersections.
     sample_weight : array-like of shape (n_rows,), optional
         Weights of at least 0. A group whose weights are all 0 is left out.
+    min_group_size : int, default=1
+        Groups of fewer rows are not judged: they are listed, and take no part in gaps, balances
+        and ratios.
+    missing_groups : {"error", "drop", "group"}, default="error"
+        What a missing value in ``sensitive_features`` is: an error, a row to leave out, or the
+        group "missing".
     n_boot : int, default=200
         Bootstrap samples, at least 2.
     confidence : float, default=0.95
@@ -211,24 +231,33 @@ def fairness_table(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r} is not between 0 and 1. Use 0.95, say.")
     clusters = read_assignment(assignment)
-    groups = encode_groups(sensitive_features, n_rows=len(clusters))
+    groups = encode_groups(sensitive_features, n_rows=len(clusters), missing=missing_groups)
     weights = read_weights(sample_weight, len(clusters))
-    if weights is not None and not weights.all():
-        # Weights equal repetition of rows: a row of weight 0 is absent, and so may its group be.
-        present = np.flatnonzero(weights)
-        groups, weights = groups.take(present), weights[present]
+    # Weights equal repetition of rows: a row of weight 0 is absent, and so may its group be.
+    absent = groups.codes < 0 if weights is None else (groups.codes < 0) | (weights == 0)
+    if absent.any():
+        present = np.flatnonzero(~absent)
+        groups, weights = groups.take(present), None if weights is None else weights[present]
         clusters = _take(clusters, present)
     mass = clusters.group_mass(groups, weights)
     names = _cluster_names(assignment, clusters)
     rng = np.random.default_rng(random_state)
     draws = _resampled(clusters, groups, weights, n_boot, rng)
+    small = groups.judged(min_group_size).unjudged
+    order = [g for g, name in enumerate(groups.names) if name not in small]
+    # One group that is left of several has nothing to be compared with.
+    n_compared = 0 if small and len(order) < 2 else len(order)
+    order += [g for g, name in enumerate(groups.names) if name in small]
+    named = tuple(groups.names[g] for g in order)
+    mass, draws = mass[order], draws[:, order]
     return FairnessTable(
-        summary=_summary(mass, draws, confidence),
-        clusters=_rows(mass, draws, confidence, names, groups.names),
+        summary=_summary(mass[:n_compared], draws[:, :n_compared], confidence),
+        clusters=_rows(mass, draws, confidence, names, named, n_compared),
         title=groups.title,
         n_rows=len(clusters),
         confidence=confidence,
         n_boot=n_boot,
+        unjudged=small,
     )
 
 
@@ -276,6 +305,8 @@ def _times(n_rows: int, rng: np.random.Generator) -> Array:
 
 
 def _summary(mass: Array, draws: Array, confidence: float) -> dict[str, Figure]:
+    if len(mass) == 0:
+        return dict.fromkeys((*CRITERIA, "balance", "rate_ratio"), Figure(np.nan, np.nan, np.nan))
     values = _overall(mass)
     spread = [_overall(draw) for draw in draws]
     out = {}
@@ -298,12 +329,19 @@ def _overall(mass: Array) -> dict[str, float]:
 
 
 def _rows(
-    mass: Array, draws: Array, confidence: float, names: tuple[str, ...], groups: tuple[str, ...]
+    mass: Array,
+    draws: Array,
+    confidence: float,
+    names: tuple[str, ...],
+    groups: tuple[str, ...],
+    n_compared: int,
 ) -> tuple[ClusterRow, ...]:
+    """Of all groups; ratios are of the first ones."""
     rates = _figures(_rates(mass), _rates(draws), confidence)
-    present = np.where(draws.sum(axis=-1, keepdims=True) > 0, draws, np.nan)
-    balances = _figures(_ratios(mass), _ratios(present), confidence)
-    ratios = _figures(_ratios(_rates(mass)), _ratios(_rates(draws)), confidence)
+    judged, drawn = mass[:n_compared], draws[:, :n_compared]
+    present = np.where(drawn.sum(axis=-1, keepdims=True) > 0, drawn, np.nan)
+    balances = _figures(_ratios(judged), _ratios(present), confidence)
+    ratios = _figures(_ratios(_rates(judged)), _ratios(_rates(drawn)), confidence)
     sizes = mass.sum(axis=0)
     shares = mass / np.where(sizes > 0, sizes, np.nan)
     return tuple(
@@ -343,10 +381,10 @@ def _rates(mass: Array) -> Array:
 def _ratios(values: Array) -> Array:
     """Smallest ratio of two groups in each cluster, (..., K); NaN for an empty cluster.
 
-    A group that a bootstrap sample misses is NaN and left out.
+    A group that a bootstrap sample misses is NaN and left out. Without groups there is no ratio.
     """
-    least = np.where(np.isnan(values), np.inf, values).min(axis=-2)
-    most = np.where(np.isnan(values), -np.inf, values).max(axis=-2)
+    least = np.where(np.isnan(values), np.inf, values).min(axis=-2, initial=np.inf)
+    most = np.where(np.isnan(values), -np.inf, values).max(axis=-2, initial=-np.inf)
     return np.asarray(least / np.where(most > 0, most, np.nan))
 
 

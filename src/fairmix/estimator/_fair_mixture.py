@@ -294,6 +294,11 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         self.subsample = subsample
         self.checkpoint = checkpoint
 
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        # Who has the hashes of training rows can ask for a person; see `_freshness`.
+        return {name: value for name, value in state.items() if name != "_seen"}
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = not self._complete

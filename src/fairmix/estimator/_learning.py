@@ -19,6 +19,7 @@ from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.estimator._callbacks import Callbacks
 from fairmix.estimator._data import Data, MemoryData
 from fairmix.estimator._frame_sources import in_blocks
+from fairmix.estimator._freshness import TrainingRows
 from fairmix.estimator._input import warn_of_unjudged_groups
 from fairmix.estimator._prediction import Prediction
 from fairmix.estimator._threads import one_blas_thread
@@ -27,7 +28,7 @@ from fairmix.groups import Groups
 from fairmix.mixture import Mixture
 from fairmix.model import Model
 from fairmix.solvers import Iteration, Solution, Status
-from fairmix.tables import Journal, Store, Table, read_identity
+from fairmix.tables import Journal, MemoryStore, Store, Table, read_identity
 from fairmix.totals import FloatArray, IntArray
 from fairmix.verdict import MISSED, verdict_of
 
@@ -114,6 +115,7 @@ class Learning(Callbacks, Prediction):
                     f"n_components={self.n_components} clusters need at least as many rows, X has "
                     f"n_samples={store.n_rows}. Lower n_components or give more rows."
                 )
+            seen = TrainingRows.of(store) if isinstance(store, MemoryStore) else None
             moments = store.summary.moments
             columns.check_observed(moments.weight)
             if self.standardize and columns.numeric:
@@ -122,6 +124,7 @@ class Learning(Callbacks, Prediction):
                 store = data.store(columns, summary)
             solution, table = self._solve(columns, store)
             self._publish(solution, table, data)
+        self._seen = seen
         self._warn(solution, store)
 
     def _solve(self, columns: Columns, store: Store) -> tuple[Solution, Table]:

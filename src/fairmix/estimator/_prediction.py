@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -14,15 +16,18 @@ from scipy.special import xlogy
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from fairmix.certificate import Certificate, certify
+from fairmix.certificate import Certificate, certify, sampling_gap
 from fairmix.columns import as_frame, categorical_positions, column_title
 from fairmix.estimator._file_input import FileInput
 from fairmix.estimator._frame_sources import in_blocks, is_dask, lazy_labels
+from fairmix.estimator._freshness import TrainingRows
 from fairmix.estimator._threads import one_blas_thread
 from fairmix.fairness_table import FairnessTable, fairness_table
+from fairmix.groups import encode_groups, listed, match_groups
 from fairmix.model import Model
 from fairmix.tables import PathLike, is_path
-from fairmix.totals import IntArray, Rows
+from fairmix.totals import FloatArray, IntArray, Rows
+from fairmix.verdict import Verdict, judge_counts
 
 # Kinds of NumPy's types that are numbers.
 NUMBERS = ("b", "i", "u", "f")
@@ -32,9 +37,13 @@ class Prediction(FileInput):
     """Labels, probabilities, densities, information criteria and samples of a fitted model."""
 
     n_components: int
+    max_gap: float
+    fairness_strength: float | str
     criterion: str
     gap_of: str
     random_state: Any
+    rates_: FloatArray | None
+    _seen: TrainingRows | None
 
     @overload
     def predict(
@@ -263,6 +272,9 @@ class Prediction(FileInput):
     ) -> FairnessTable:
         """Counts, rates, balance and gaps of the labels of some rows, with bootstrap intervals.
 
+        Groups with fewer of these rows than ``min_group_size`` are listed apart: gaps and balance
+        are of the others.
+
         Parameters
         ----------
         X : array-like or data frame of shape (n_rows, n_features)
@@ -286,21 +298,25 @@ class Prediction(FileInput):
             labels,
             groups,
             sample_weight=sample_weight,
+            min_group_size=self.min_group_size,
+            missing_groups=self.missing_groups,
             n_boot=n_boot,
             confidence=confidence,
             random_state=check_random_state(self.random_state).randint(2**31 - 1),
         )
 
     def certify(self, X: Any, sensitive_features: Any, *, confidence: float = 0.95) -> Certificate:
-        """An upper bound on the population gap of this fitted map.
+        """An upper bound on the population gap of this fitted map, and a verdict on fresh rows.
 
         With probability ``confidence`` over the draw of the rows, the criterion of this map in
-        the population that the rows come from is at most ``upper_bound``.
+        the population that the rows come from is at most ``upper_bound``. The statement is about
+        the groups that ``fit`` has judged; where these are fewer than two, about all that it knew.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_rows, n_features)
-            Fresh rows: independent of each other and of those in ``fit``.
+            Fresh rows: independent of each other and of those in ``fit``. Rows of the fit get a
+            warning, where they are recognised.
         sensitive_features : str, array-like or table
             Group of each row.
         confidence : float, default=0.95
@@ -309,19 +325,89 @@ class Prediction(FileInput):
         Returns
         -------
         Certificate
+            ``verdict`` says whether these rows meet ``max_gap``, for groups that ``fit`` has
+            judged and that have ``min_group_size`` of these rows; ``chance`` how large a gap on
+            them sampling explains.
         """
-        labels, groups = self._labels_and_groups(X, sensitive_features)
-        assignment = labels
+        assignment, groups = self._labels_and_groups(X, sensitive_features)
+        self._check_fresh(X)
         if self.gap_of == "probabilities":
             assignment = self.predict_proba(X, sensitive_features=sensitive_features)
-        return certify(
-            assignment,
-            groups,
+        judged, known = self.groups_.tolist(), [*self.groups_.tolist(), *self.unjudged_groups_]
+        if not known:
+            known = list(encode_groups(groups, missing=self.missing_groups).names)
+        codes = match_groups(groups, known, n_rows=len(assignment), missing=self.missing_groups)
+        # Rows without a group say nothing, and neither do those of groups that are not judged.
+        named = judged if len(judged) > 1 else known
+        stated = np.flatnonzero((codes >= 0) & (codes < len(named)))
+        if not len(stated):
+            raise ValueError(f"X has no row of the groups that the model judges: {listed(named)}.")
+        found = certify(
+            assignment[stated],
+            np.asarray(named)[codes[stated]],
             criterion=self.criterion,
             confidence=confidence,
             n_clusters=self.n_components,
-            groups=self.groups_.tolist() or None,
+            groups=named,
         )
+        rows = np.flatnonzero(codes >= 0)
+        verdict, chance = self._judge(assignment[rows], codes[rows], known)
+        return replace(found, verdict=verdict, chance=chance)
+
+    def _check_fresh(self, X: Any) -> None:
+        """Warn of rows of the fit."""
+        seen: TrainingRows | None = getattr(self, "_seen", None)
+        if seen is None:
+            return
+        plain = replace(self._columns, mean=None, scale=None)
+        if seen.hold(plain.rows(self._read(self._features(X), reset=False))):
+            warnings.warn(
+                "X holds rows that the model was fitted to. A certificate is valid for fresh rows "
+                "only: the fit has made the gap of its own rows small. Hold rows out before you "
+                "fit, and certify those.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _judge(
+        self, assignment: NDArray[Any], codes: IntArray, known: list[str]
+    ) -> tuple[Verdict, float]:
+        """The verdict on fresh rows, and the gap on them that sampling explains."""
+        judged = self.groups_.tolist()
+        fair = bool(judged or self.unjudged_groups_)
+        counts = np.zeros((len(known), self.n_components))
+        if assignment.ndim == 1:
+            np.add.at(counts, (codes, assignment), 1)
+        else:
+            np.add.at(counts, codes, assignment)
+        verdict = judge_counts(
+            counts,
+            known,
+            float(self.max_gap) if fair and self.fairness_strength == "auto" else np.inf,
+            criterion=self.criterion,
+            min_group_size=self.min_group_size,
+            among=judged if fair else None,
+            of=self.gap_of,
+        )
+        sizes = counts.sum(axis=1)
+        named = enumerate(judged)
+        where = [g for g, name in named if sizes[g] and name not in verdict.unjudged]
+        if len(where) < 2:
+            return verdict, np.nan
+        if assignment.ndim == 1:
+            shares = counts[where].sum(axis=0) / sizes[where].sum()
+            covariance = np.diag(shares) - np.outer(shares, shares)
+        else:
+            covariance = np.cov(assignment[np.isin(codes, where)], rowvar=False, ddof=0)
+        assert self.rates_ is not None
+        chance = sampling_gap(
+            self.rates_[where],
+            self.group_sizes_[where],
+            sizes[where],
+            covariance,
+            criterion=self.criterion,
+        )
+        return verdict, chance.quantile95
 
     def _labels_and_groups(self, X: Any, sensitive_features: Any) -> tuple[IntArray, Any]:
         labels = self._labels(X, sensitive_features)

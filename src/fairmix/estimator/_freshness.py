@@ -1,0 +1,114 @@
+"""Freshness: whether rows are those that a model was fitted to.
+
+Hashes of training rows stay in the memory of the process that fitted them; neither a model file nor
+a pickle holds them, because whoever has them can ask whether a certain person was in the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr, gammaln, xlogy
+
+from fairmix.tables import MemoryStore
+from fairmix.totals import Rows
+
+Hashes = NDArray[np.uint64]
+
+# Hashes that are kept: those of the rows with the smallest ones, which is a random sample of rows.
+KEPT = 100_000
+# Rows that are hashed at a time.
+PART_ROWS = 2**16
+# Fresh rows are taken for rows of the fit as rarely as this.
+FALSE_ALARM = 1e-6
+# The finaliser of SplitMix64 (Steele, Lea and Flood 2014), which spreads every bit over all.
+MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """What is remembered of the rows of a fit.
+
+    Attributes
+    ----------
+    n_rows, total : int
+        Rows, and the sum of their hashes: the same for any order of the rows.
+    log_chance : float
+        Logarithm of the probability that as many rows, drawn at random from these, are these.
+    kept : ndarray of uint64
+        The smallest hashes, sorted, each once.
+    single : float
+        Share of rows, among those with these hashes, that occur once.
+    """
+
+    n_rows: int
+    total: int
+    log_chance: float
+    kept: Hashes
+    single: float
+
+    @classmethod
+    def of(cls, store: MemoryStore) -> TrainingRows:
+        """Remember the rows that have a weight."""
+        rows = store.rows
+        if store.weight is not None and not store.weight.all():
+            rows = rows.take(np.flatnonzero(store.weight))
+        hashes = row_hashes(rows)
+        known, times = np.unique(hashes, return_counts=True)
+        n_rows = len(hashes)
+        chance = gammaln(n_rows + 1) - gammaln(times + 1).sum() + xlogy(times, times / n_rows).sum()
+        kept = times[:KEPT]
+        single = float((kept == 1).sum() / kept.sum())
+        return cls(n_rows, int(hashes.sum()), float(chance), known[:KEPT].copy(), single)
+
+    def hold(self, rows: Rows) -> bool:
+        """Whether rows are all rows of the fit, or more than half of them are among those.
+
+        Of fresh rows, some equal rows of the fit, too. How many do not is known from the rows of
+        the fit: Good (1953) estimates the probability that the next row is a new one by the share
+        of rows that occur once. Half of that is expected here, so that an error of the estimate
+        raises no alarm. A table in which every row occurs often has no new rows; it is recognised
+        as a whole.
+        """
+        hashes = row_hashes(rows)
+        whole = len(hashes) == self.n_rows and int(hashes.sum()) == self.total
+        if whole and self.log_chance < np.log(FALSE_ALARM):
+            return True
+        hashes = hashes[hashes <= self.kept[-1]]
+        if not len(hashes):
+            return False
+        places = np.searchsorted(self.kept, hashes)
+        n_new = int((self.kept[places] != hashes).sum())
+        return bool(bdtr(n_new, len(hashes), self.single / 2) < FALSE_ALARM)
+
+
+def row_hashes(rows: Rows) -> Hashes:
+    """A number for each row, the same for equal rows only, but for a chance of 2^-64."""
+    out = np.zeros(rows.n_rows, dtype=np.uint64)
+    for start in range(0, rows.n_rows, PART_ROWS):
+        part = slice(start, start + PART_ROWS)
+        for column in _columns(rows, part):
+            out[part] = _mixed(out[part] + column)
+    return out
+
+
+def _columns(rows: Rows, part: slice) -> list[Hashes]:
+    """Columns of some rows as bits."""
+    found: list[Hashes] = []
+    if rows.numeric is not None:
+        # Zero and minus zero are equal, and so is everything that is missing.
+        values = rows.numeric[part].astype(np.float64) + 0.0
+        values[np.isnan(values)] = np.nan
+        found += list(np.ascontiguousarray(values.T).view(np.uint64))
+    if rows.codes is not None:
+        found += list(rows.codes[part].T.astype(np.int64).view(np.uint64))
+    return found
+
+
+def _mixed(bits: Hashes) -> Hashes:
+    bits = (bits ^ (bits >> SHIFTS[0])) * MULTIPLIERS[0]
+    bits = (bits ^ (bits >> SHIFTS[1])) * MULTIPLIERS[1]
+    return np.asarray(bits ^ (bits >> SHIFTS[2]))
