@@ -19,7 +19,7 @@ from fairmix.report import render
 from fairmix.report.features import portraits
 from fairmix.report.figures import amount
 from fairmix.report.suppression import SafeCounts
-from fairmix.report.verdict import verdict
+from fairmix.report.verdict import box, judged
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -71,6 +71,12 @@ def people(n_rows: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
         }
     )
     return frame, labels
+
+
+def top(profile, model=None, certificate=None):
+    """The box at the top of the report."""
+    safe, criterion = SafeCounts.of(profile.counts), "gap" if model is None else model.criterion
+    return box(profile, safe, judged(profile, model), criterion, model, certificate)
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +172,7 @@ def test_a_front_without_models_or_cost_is_drawn_by_likelihood(profile):
     page = Page(render(profile, front=ParetoFront((row,))))
     (value,) = page.chart("chart-front")["data"]["values"]
     assert value["quality"] == 2.5
-    assert value["kind"] == "bound not met"
+    assert value["kind"] == "bound missed"
     assert "data-panel" not in page.text
 
 
@@ -243,9 +249,9 @@ def test_the_verdict_says_when_a_bound_is_missed_and_when_rows_are_others(fitted
     shifted = np.where(np.arange(600) % 4 == 0, 0, model.labels_)
     shifted = np.where(np.asarray(groups) == groups[0], shifted, model.labels_)
     other = Profile.from_frame(X, shifted, groups, clusters=["0", "1", "2"])
-    said = verdict(other, SafeCounts.of(other.counts), model)
+    said = top(other, model)
     assert said.state == "missed"
-    assert said.sentence.startswith("The bound is not met: ")
+    assert said.sentence.startswith("The bound is missed: ")
     assert f"At the fit the gap of the labels was {model.label_gap_:.4f}" in said.notes[0]
 
 
@@ -269,8 +275,9 @@ def test_a_plain_mixture_has_no_bound_to_meet(fitted):
     X, groups, _, _ = fitted
     plain = FairMixture(3, fairness_strength=0, random_state=0).fit(X, sensitive_features=groups)
     profile = Profile.from_frame(X, plain.labels_, groups)
-    said = verdict(profile, SafeCounts.of(profile.counts), plain)
+    said = top(profile, plain)
     assert said.state == "measured"
+    assert said.sentence.startswith("No bound is set. ")
     assert f"is {plain.label_gap_:.4f}." in said.sentence
     assert any("Shares are least even in cluster" in note for note in said.notes)
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairmix.certificate import Certificate
 from fairmix.estimator import FairMixture
 from fairmix.persistence import LOCAL_PARAMETERS
-from fairmix.verdict import verdict_of
+from fairmix.verdict import MISSED, listed_groups, verdict_of
 
 CITATION = "The method: J. Park, K. Kim, J. Lee and Y. Kim, Fair Model-Based Clustering, AAAI 2026."
 TAGS = ("fairmix", "clustering", "mixture-model", "fairness", "tabular")
@@ -128,12 +128,15 @@ def _uses(model: FairMixture, intended_use: str | None) -> list[str]:
         "they come from another population.",
         "Groups that were not given to the fit are not considered.",
     ]
-    if len(model.groups_) == 0:
+    if len(model.groups_) + len(model.unjudged_groups_) == 0:
         limits[0] = "No groups were given, so nothing is known of how they spread over clusters."
         del limits[2]
-    small = [f"{_text(name)} ({size} rows)" for name, size in model.unjudged_groups_.items()]
-    if small:
-        limits.append(f"Not judged, because they are small: {_listed(small)}.")
+    if model.unjudged_groups_:
+        small = {_text(name): size for name, size in model.unjudged_groups_.items()}
+        limits.append(
+            f"Not judged, because they are small: {listed_groups(small, MAX_NAMES)}. They take no "
+            "part in the bound."
+        )
     if model._model.aware:
         limits.append(
             "The map uses the group of each row: two rows that differ only in it can get different "
@@ -173,8 +176,9 @@ def _data(model: FairMixture) -> list[str]:
         ("columns that are no features", _listed(map(_text, model._aside)) or "none"),
         ("solver", f"{model.solver}, {model.n_iter_} iterations"),
     ]
-    if len(model.groups_):
-        facts.insert(0, ("rows", f"{int(model.group_sizes_.sum()):,}"))
+    n_rows = int(model.group_sizes_.sum()) + sum(model.unjudged_groups_.values())
+    if n_rows:
+        facts.insert(0, ("rows", f"{n_rows:,}"))
     facts += [(_text(name), _text(value)) for name, value in _metadata(model)]
     return [_table(("", ""), facts)]
 
@@ -194,15 +198,16 @@ def _parameters(model: FairMixture) -> list[str]:
 
 
 def _evaluation(model: FairMixture, certificate: Certificate | None) -> list[str]:
-    if len(model.groups_) == 0:
+    if len(model.groups_) < 2:
         rows = [("lower bound of the log-likelihood per row", f"{model.lower_bound_:.4f}")]
+        if model.unjudged_groups_:
+            rows.insert(0, ("the bound", model.verdict_))
         return ["On the training data:", _table(("measure", "value"), rows)]
     sizes = model.group_sizes_
-    bounded = model.fairness_strength == "auto" and len(sizes) > 1
     criterion = model.criterion.replace("_", " ")
     rows = [
-        (f"{criterion} of the labels", _gap(model, "labels", bounded)),
-        (f"{criterion} of the probabilities", _gap(model, "probabilities", bounded)),
+        (f"{criterion} of the labels", _gap(model, "labels")),
+        (f"{criterion} of the probabilities", _gap(model, "probabilities")),
         (f"balance of the {model.gap_of}", f"{model.balance_:.4f}"),
         ("balance of all rows, the most that is possible", f"{sizes.min() / sizes.max():.4f}"),
         ("objective", f"{model.lower_bound_:.4f}"),
@@ -210,18 +215,26 @@ def _evaluation(model: FairMixture, certificate: Certificate | None) -> list[str
     found = ["On the training data:", _table(("measure", "value"), rows), *_shares(model)]
     if certificate is None:
         return [*found, "No certificate for new rows was given."]
-    return [*found, f"On fresh rows: {_text(str(certificate))}"]
+    said = f"On fresh rows: {_text(str(certificate))}"
+    fresh = certificate.verdict
+    if fresh.met is not None:
+        by_chance = ", within chance" if certificate.by_chance else ""
+        said += f" The bound {fresh.bound:g} is {_bold(fresh.word)} on these rows{by_chance}."
+    return [*found, said]
 
 
-def _gap(model: FairMixture, of: str, bounded: bool) -> str:
+def _gap(model: FairMixture, of: str) -> str:
     value = model.label_gap_ if of == "labels" else model.soft_gap_
-    if not bounded or of != model.gap_of:
+    verdict = verdict_of(model)
+    if verdict.met is None or of != model.gap_of:
         return f"{value:.4f}"
-    if value <= model.max_gap:
-        return f"{value:.4f}, the bound {model.max_gap:g} is met"
-    if verdict_of(model).holds:
-        return f"{value:.4f}, the bound {model.max_gap:g} is met as closely as whole rows can"
-    return f"{value:.4f}, **the bound {model.max_gap:g} is not met**"
+    closely = verdict.holds and verdict.value > verdict.bound
+    said = f"{value:.4f}, the bound {verdict.bound:g} is {_bold(verdict.word)}"
+    return said + (", as closely as whole rows can" if closely else "")
+
+
+def _bold(word: str) -> str:
+    return f"**{word}**" if word == MISSED else word
 
 
 def _shares(model: FairMixture) -> list[str]:

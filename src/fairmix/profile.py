@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairmix.columns import CATEGORICAL_DTYPES, as_frame
-from fairmix.groups import encode_groups, match_groups
+from fairmix.groups import MissingGroups, encode_groups, match_groups
 
 __all__ = ["Categories", "Numbers", "Profile", "share_interval"]
 
@@ -155,6 +155,8 @@ class Profile:
         Names of the clusters; None: ``"0", "1", ...``, the labels of `FairMixture`.
     title : str, default="group"
         What the groups are of, such as ``"sex"``.
+    missing_groups : {"error", "drop", "group"}, default="error"
+        What a missing group is: an error, a row to leave out, or the group "missing".
 
     Attributes
     ----------
@@ -183,6 +185,7 @@ class Profile:
         n_clusters: int,
         clusters: Sequence[str] | None = None,
         title: str = "group",
+        missing_groups: MissingGroups = "error",
     ) -> None:
         names = range(n_clusters) if clusters is None else clusters
         self.clusters = tuple(str(name) for name in names)
@@ -193,6 +196,7 @@ class Profile:
             )
         self.groups = tuple(str(name) for name in groups)
         self.title = title
+        self.missing_groups: MissingGroups = missing_groups
         self.counts: IntArray = np.zeros((len(self.groups), n_clusters), dtype=np.int64)
         self.numbers = {str(name): Numbers(n_clusters) for name in numeric}
         self.categories = {str(name): Categories(n_clusters) for name in categorical}
@@ -222,7 +226,9 @@ class Profile:
         """
         columns = _columns(block)
         codes = match_groups(labels, self.clusters, argument="labels", noun="clusters")
-        cells = match_groups(groups, self.groups, n_rows=len(codes), argument="groups")
+        cells = match_groups(
+            groups, self.groups, n_rows=len(codes), argument="groups", missing=self.missing_groups
+        )
         missing = [n for n in (*self.numbers, *self.categories) if n not in columns]
         if missing:
             raise ValueError(
@@ -235,6 +241,11 @@ class Profile:
             )
         # All is read before anything is added: a block counts as a whole or not at all.
         floats = {name: _floats(name, columns[name]) for name in self.numbers}
+        known = np.flatnonzero(cells >= 0)
+        if len(known) < len(cells):
+            cells, codes = cells[known], codes[known]
+            floats = {name: values[known] for name, values in floats.items()}
+            columns = {name: values[known] for name, values in columns.items()}
         for name, column in self.numbers.items():
             column.add(floats[name], codes)
         for name, levels in self.categories.items():
@@ -251,6 +262,7 @@ class Profile:
         numeric: Sequence[str] | None = None,
         categorical: Sequence[str] | None = None,
         clusters: Sequence[str] | None = None,
+        missing_groups: MissingGroups = "error",
     ) -> Self:
         """The profile of a table in memory.
 
@@ -267,6 +279,8 @@ class Profile:
             Dates and other types are left out.
         clusters : sequence of str, default=None
             Names of the clusters, empty ones too; None: the labels that occur.
+        missing_groups : {"error", "drop", "group"}, default="error"
+            As in the constructor.
 
         Returns
         -------
@@ -284,7 +298,7 @@ class Profile:
             chosen = [sensitive] if isinstance(sensitive, str) else list(sensitive)
             sensitive = _named(frame, chosen)
             columns = {name: values for name, values in columns.items() if name not in chosen}
-        groups = encode_groups(sensitive, argument="sensitive")
+        groups = encode_groups(sensitive, argument="sensitive", missing=missing_groups)
         if clusters is None:
             clusters = encode_groups(labels, argument="labels").names
         by_type = {name: _role(values) for name, values in columns.items()}
@@ -299,6 +313,7 @@ class Profile:
             n_clusters=len(clusters),
             clusters=clusters,
             title=groups.title,
+            missing_groups=missing_groups,
         )
         out.add(frame, labels, sensitive)
         return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -25,8 +26,10 @@ def audit(
         float | None, typer.Option(min=0, metavar="GAP", help="Bound to judge the gap by.")
     ] = None,
     criterion: o.Criterion = "gap",
+    min_group_size: o.MinGroupSize = None,
     drop: o.Drop = None,
     missing: o.Incomplete = "error",
+    missing_groups: o.MissingGroups = "error",
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
     force: o.Force = False,
@@ -41,7 +44,8 @@ def audit(
     from fairmix.cli.auditing import figures_of, profile_of, write_report
     from fairmix.cli.opening import Choice, open_for_audit
     from fairmix.cli.outputs import refuse_existing
-    from fairmix.cli.views import figures_text, gaps_text, shares_text
+    from fairmix.cli.views import figures_text, gaps_text, shares_text, verdict_text
+    from fairmix.verdict import judge_counts
 
     screen = Screen(quiet, json)
     if strict and max_gap is None:
@@ -54,6 +58,7 @@ def audit(
             data,
             choice,
             missing=missing,
+            missing_groups=missing_groups,
             all_columns=out is not None,
             seed=seed,
             n_jobs=jobs,
@@ -62,16 +67,20 @@ def audit(
         if rows.gaps:
             screen.note(gaps_text(rows))
         profile = profile_of(rows)
-        figures = figures_of(rows, profile, seed)
+        smallest = o.read_min_group_size(min_group_size)
+        verdict = judge_counts(
+            profile.counts,
+            profile.groups,
+            inf if max_gap is None else max_gap,
+            criterion=criterion,
+            min_group_size=smallest,
+        )
+        figures = figures_of(rows, profile, smallest, seed)
         if out is not None:
-            write_report(rows, profile, out, verbose=bool(screen.bars))
-    value = figures[criterion].value
-    met = max_gap is None or value <= max_gap
+            write_report(rows, profile, verdict, criterion, out, verbose=bool(screen.bars))
     screen.say(figures_text(profile, figures))
     screen.say(shares_text(profile))
-    if max_gap is not None:
-        word = "at most" if met else "above"
-        screen.say(f"\nThe {criterion.replace('_', ' ')} is {value:.4f}, {word} {max_gap:g}.")
+    screen.say(f"\n{verdict_text(verdict, criterion.replace('_', ' '))}")
     if out is not None:
         screen.say(f"\nWrote {out}")
     screen.result(
@@ -80,11 +89,11 @@ def audit(
             "rows": profile.n_rows,
             "criterion": criterion,
             "max_gap": max_gap,
-            "met": met,
+            **verdict.figures,
             "figures": {name: asdict(figure) for name, figure in figures.items()},
             "clusters": profile.clusters,
             "counts": dict(zip(profile.groups, profile.counts.tolist(), strict=True)),
         }
     )
-    if strict and not met:
+    if strict and not o.passes(verdict, min_group_size):
         raise typer.Exit(BOUND_MISSED)

@@ -14,6 +14,7 @@ from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.fairness_table import Figure, fairness_table
 from fairmix.groups import encode_groups
 from fairmix.profile import Profile
+from fairmix.verdict import Verdict
 
 # More rows need no intervals: those of a share are then narrower than 0.002.
 BOOTSTRAP_ROWS = 1_000_000
@@ -31,10 +32,11 @@ def profile_of(data: Data) -> Profile:
     profile = Profile(
         numeric=data.numeric,
         categorical=data.categorical,
-        groups=encode_groups(seen.select(data.sensitive)).names,
+        groups=encode_groups(seen.select(data.sensitive), missing=data.missing_groups).names,
         clusters=(names := _cluster_names(seen[data.labels[0]])),
         n_clusters=len(names),
         title=" & ".join(data.sensitive),
+        missing_groups=data.missing_groups,
     )
     for part in data.parts():
         block = part.table.filter(pa.array(part.kept))
@@ -55,24 +57,37 @@ def _cluster_names(labels: pa.ChunkedArray) -> list[str]:
     return sorted(names, key=int) if all(name.isdecimal() for name in names) else names
 
 
-def figures_of(data: Data, profile: Profile, seed: int) -> dict[str, Figure]:
-    """The criteria and the balance; with intervals unless there are very many rows."""
+def figures_of(data: Data, profile: Profile, min_group_size: int, seed: int) -> dict[str, Figure]:
+    """The criteria and the balance of the groups that are judged.
+
+    With intervals unless there are very many rows.
+    """
     if profile.n_rows <= BOOTSTRAP_ROWS:
         table = data.gather(fit_rows)
         found = fairness_table(
-            table[data.labels[0]], table.select(data.sensitive), random_state=seed
+            table[data.labels[0]],
+            table.select(data.sensitive),
+            min_group_size=min_group_size,
+            missing_groups=data.missing_groups,
+            random_state=seed,
         )
         return found.summary
-    rates = profile.counts / profile.counts.sum(axis=1, keepdims=True)
-    exact = {name: criterion.value(rates) for name, criterion in CRITERIA.items()}
-    exact["balance"] = smallest_ratio(profile.counts.astype(np.float64))
+    counts = profile.counts[profile.counts.sum(axis=1) >= min_group_size].astype(np.float64)
+    exact = dict.fromkeys((*CRITERIA, "balance"), np.nan)
+    if len(counts) > 1:
+        rates = counts / counts.sum(axis=1, keepdims=True)
+        exact = {name: criterion.value(rates) for name, criterion in CRITERIA.items()}
+        exact["balance"] = smallest_ratio(counts)
     return {name: Figure(value, np.nan, np.nan) for name, value in exact.items()}
 
 
-def write_report(data: Data, profile: Profile, out: Path, *, verbose: bool) -> None:
+def write_report(
+    data: Data, profile: Profile, verdict: Verdict, criterion: str, out: Path, *, verbose: bool
+) -> None:
     """Write what the clusters are made of."""
     from fairmix.report import render
 
-    page = render(profile, facts=facts_of(data, data.digest(shown=verbose)))
+    facts = facts_of(data, data.digest(shown=verbose), verdict.unjudged)
+    page = render(profile, verdict=verdict, criterion=criterion, facts=facts)
     with file_of(out) as part:
         part.write_text(page, encoding="utf-8")

@@ -37,7 +37,9 @@ def compare(
     numeric: o.Numeric = None,
     drop: o.Drop = None,
     missing: o.Incomplete = "error",
+    missing_groups: o.MissingGroups = "error",
     criterion: o.Criterion = "gap",
+    min_group_size: o.MinGroupSize = None,
     seed: o.Seed = 0,
     json: o.Json = False,
     quiet: o.Quiet = False,
@@ -58,7 +60,8 @@ def compare(
             X, groups = _bundled(screen, sensitive or ["sex"])
         else:
             choice = Choice.of(sensitive=sensitive, numeric=numeric, drop=drop)
-            X, groups = _read(screen, data, choice, missing, rows, seed)
+            how: dict[str, Any] = {"missing": missing, "missing_groups": missing_groups}
+            X, groups = _read(screen, data, choice, how, rows, seed)
         found = compare_methods(
             None,
             X,
@@ -66,6 +69,8 @@ def compare(
             n_clusters=clusters,
             test_size=test_size,
             criterion=criterion,
+            min_group_size=o.read_min_group_size(min_group_size),
+            missing_groups=missing_groups,
             random_state=seed,
             verbose=screen.bars,
         )
@@ -89,7 +94,7 @@ def _bundled(screen: Screen, sensitive: list[str]) -> tuple[Any, Any]:
 
 
 def _read(
-    screen: Screen, path: str, choice: Choice, missing: str, rows: int, seed: int
+    screen: Screen, path: str, choice: Choice, how: dict[str, Any], rows: int, seed: int
 ) -> tuple[Any, Any]:
     """Standardised numeric columns of files, and the groups."""
     import numpy as np
@@ -102,10 +107,10 @@ def _read(
     data = open_data(
         path,
         choice,
-        missing=missing,
         seed=seed,
         n_jobs=-1,
         verbose=bool(screen.bars),
+        **how,
     )
     if not data.numeric:
         raise ValueError(f"{path} has no numeric column, and the methods need some.")

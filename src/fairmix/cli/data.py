@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fairmix.estimator._frame_sources import FileSource
+from fairmix.groups import MissingGroups
 from fairmix.progress import progress
 from fairmix.roles import Role
 from fairmix.tables import FileBlocks, Frame
@@ -61,6 +62,8 @@ class Data:
         Columns that lack values, and in how many rows.
     missing : {"integrate", "drop-rows", "error"}
         What is done about them; with ``"error"`` there are none.
+    missing_groups : {"error", "drop", "group"}
+        What a row without a group is. ``"error"``: treated as other missing values.
     hold_out : float
         Share of rows that a fit does not see.
     seed : int
@@ -76,6 +79,7 @@ class Data:
     roles: tuple[Role, ...] = ()
     gaps: dict[str, int] = field(default_factory=dict)
     missing: str = "error"
+    missing_groups: MissingGroups = "error"
     hold_out: float = 0.0
     seed: int = 0
 
@@ -92,7 +96,17 @@ class Data:
     @property
     def needed(self) -> tuple[str, ...]:
         """Columns without whose value a row is left out."""
-        return tuple(self.gaps) if self.missing == DROP_ROWS else ()
+        if self.missing != DROP_ROWS:
+            return ()
+        kept = () if self.missing_groups == "error" else self.sensitive
+        return tuple(name for name in self.gaps if name not in kept)
+
+    @property
+    def lacking(self) -> dict[str, int]:
+        """Columns of groups that lack values which are told what to be, and in how many rows."""
+        if self.missing_groups == "error":
+            return {}
+        return {name: n for name, n in self.gaps.items() if name in self.sensitive}
 
     @property
     def left_out(self) -> dict[str, str]:

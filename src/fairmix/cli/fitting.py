@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from fairmix import FairMixture, __version__, pareto_front, select_n_components
 from fairmix.certificate import Certificate
 from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data, fit_rows, held_rows
 from fairmix.cli.outputs import LabelFile
+from fairmix.groups import encode_groups
 from fairmix.path_table import ParetoFront
 from fairmix.profile import Profile
-from fairmix.verdict import verdict_of
+from fairmix.verdict import MET, MET_FOR_JUDGED, NOT_JUDGED, Verdict, verdict_of
 
 # Rows of the samples that a number of clusters is chosen on, and that a front is fitted to.
 CHOICE_ROWS = 20_000
@@ -48,15 +50,20 @@ class Fit:
     digest: str
 
     @property
-    def met(self) -> bool:
-        """Whether the bound holds, within what labels can resolve."""
-        return verdict_of(self.model).holds
+    def verdict(self) -> Verdict:
+        """Whether the bound is met on the rows of the fit."""
+        return verdict_of(self.model)
 
     def facts(self) -> dict[str, str]:
         """What a report says of data and run."""
+        unjudged = self.model.unjudged_groups_
+        judged = np.isin(self.profile.groups, list(unjudged), invert=True)
+        if judged.sum() < 2:
+            judged[:] = True
         facts = {
-            **facts_of(self.data, self.digest),
-            "rows of the fit": f"{self.profile.n_rows:,}",
+            **facts_of(self.data, self.digest, unjudged),
+            # As many as the report shows: what it does not show must not follow from a sum.
+            "rows of the fit": f"{self.profile.counts[judged].sum():,}",
         }
         if self.front is not None:
             facts["rows of the front"] = f"{self.front.models[0].group_sizes_.sum():,}"
@@ -88,15 +95,33 @@ class Fit:
             "n_clusters": model.n_components,
             "non_empty": int((self.profile.counts.sum(axis=0) > 0).sum()),
             "max_gap": model.max_gap,
-            "met": self.met,
-            "gap": float(model.gap_),
+            **self.verdict.figures,
             "label_gap": float(model.label_gap_),
             "soft_gap": float(model.soft_gap_),
             "balance": float(model.balance_),
-            "certificate": None if self.certificate is None else asdict(self.certificate),
+            "held_out": self._held_out(),
+            "certificate": self._certified(),
             "counts": dict(zip(self.profile.groups, self.profile.counts.tolist(), strict=True)),
             "seconds": round(self.seconds, 3),
         }
+
+    def _held_out(self) -> dict[str, Any] | None:
+        """The verdict on held-out rows."""
+        if self.certificate is None:
+            return None
+        found = self.certificate
+        return {
+            **found.verdict.figures,
+            "rows": found.n_rows,
+            "chance": found.chance,
+            "within_chance": found.by_chance,
+        }
+
+    def _certified(self) -> dict[str, Any] | None:
+        if self.certificate is None:
+            return None
+        fields = asdict(self.certificate)
+        return {name: fields[name] for name in fields if name not in ("verdict", "chance")}
 
 
 def command() -> str:
@@ -104,11 +129,16 @@ def command() -> str:
     return shlex.join(["fairmix", *sys.argv[1:]])
 
 
-def facts_of(data: Data, digest: str) -> dict[str, str]:
+def facts_of(data: Data, digest: str, unjudged: Mapping[str, int]) -> dict[str, str]:
     """What a report says of its data, beside what it finds itself."""
+    from fairmix.report.disclosure import SMALLEST
+
+    # All rows less those of the report would tell how few the others are.
+    others = [*unjudged.values(), *(data.lacking.values() if data.missing_groups == "drop" else ())]
+    few = any(size < SMALLEST for size in others)
     facts = {
         "data": data.name,
-        "rows": f"{data.n_rows:,}",
+        "rows": f"about {round(data.n_rows, -2):,}" if few else f"{data.n_rows:,}",
         "SHA-256 of the data": digest,
         "command": command(),
     }
@@ -132,8 +162,9 @@ def fit_data(
     model = estimator.set_params(categorical_features=list(data.categorical) or None)
     if choose:
         X, groups = sampled(data, fit_rows, CHOICE_ROWS)
+        sketch = _for_sample(model, len(X), data.n_rows)
         chosen = select_n_components(
-            model, X, sensitive_features=groups, verbose=int(model.verbose)
+            sketch, X, sensitive_features=groups, verbose=int(model.verbose)
         )
         model.set_params(n_components=chosen.best)
     _learn(model, data, folder, in_memory=data.n_bytes <= memory)
@@ -141,13 +172,13 @@ def fit_data(
     certificate = None
     if data.hold_out:
         X, groups = sampled(data, held_rows, round(CERTIFIED_ROWS / data.hold_out))
-        certificate = model.certify(X, groups)
+        certificate = _certify(model, X, groups)
     front = None
-    if draw_front:
+    if draw_front and model.verdict_ != NOT_JUDGED:
         X, groups = sampled(data, fit_rows, FRONT_ROWS)
         bounds = sorted({*FRONT_GAPS, model.max_gap})
         front = pareto_front(
-            model,
+            _for_sample(model, len(X), profile.n_rows),
             X,
             sensitive_features=groups,
             max_gaps=bounds,
@@ -156,6 +187,27 @@ def fit_data(
     seconds = time.perf_counter() - started
     digest = data.digest(shown=bool(model.verbose))
     return Fit(model, data, profile, certificate, front, seconds, digest)
+
+
+def _for_sample(model: FairMixture, n_sampled: int, n_rows: int) -> FairMixture:
+    """An estimator that judges those groups of a sample that are judged in all rows, about."""
+    smallest = round(model.min_group_size * min(1.0, n_sampled / n_rows))
+    return FairMixture(**{**model.get_params(), "min_group_size": max(1, smallest)})
+
+
+def _certify(model: FairMixture, X: pa.Table, groups: pa.Table) -> Certificate:
+    """Certify; a group may have so few rows that none of them was in the fit."""
+    known = {*model.groups_.tolist(), *model.unjudged_groups_}
+    found = encode_groups(groups, missing=model.missing_groups)
+    new = [g for g, name in enumerate(found.names) if name not in known]
+    rows = pa.array(~np.isin(found.codes, new))
+    certificate = model.certify(X.filter(rows), groups.filter(rows))
+    if not new:
+        return certificate
+    verdict = certificate.verdict
+    small = verdict.unjudged | {found.names[g]: int(found.sizes[g]) for g in new}
+    word = MET_FOR_JUDGED if verdict.word == MET else verdict.word
+    return replace(certificate, verdict=replace(verdict, word=word, unjudged=small))
 
 
 def sampled(data: Data, rows: Any, at_most: int) -> tuple[pa.Table, pa.Table]:
@@ -184,9 +236,10 @@ def _assign(model: FairMixture, data: Data, path: Path) -> Profile:
     profile = Profile(
         numeric=data.numeric,
         categorical=data.categorical,
-        groups=model.groups_.tolist(),
+        groups=[*model.groups_.tolist(), *model.unjudged_groups_],
         n_clusters=model.n_components,
         title=" & ".join(data.sensitive),
+        missing_groups=model.missing_groups,
     )
     with LabelFile(path, held_out=data.hold_out > 0) as file:
         for part in data.parts():

@@ -10,7 +10,10 @@ from fairmix.cli.screen import Screen, wrapped
 if TYPE_CHECKING:
     from fairmix import FairMixture
 
-SETTINGS = ("max_gap", "gap_of", "criterion", "assignment", "solver", "covariance_type")
+SETTINGS = (
+    *("max_gap", "gap_of", "criterion", "min_group_size", "missing_groups"),
+    *("assignment", "solver", "covariance_type"),
+)
 
 
 def info(
@@ -41,10 +44,13 @@ def _facts(model: FairMixture) -> dict[str, Any]:
         "categorical": [str(names[j]) for j in columns.categorical],
         "sensitive": metadata.get("sensitive", []),
         "groups": dict(sizes),
+        "not_judged": dict(model.unjudged_groups_),
+        "verdict": model.verdict_,
         "gap": float(model.gap_),
         "label_gap": float(model.label_gap_),
         "soft_gap": float(model.soft_gap_),
         "balance": float(model.balance_),
+        "resolution": float(model.resolution_),
         **{name: getattr(model, name) for name in SETTINGS},
         **metadata.get("facts", {}),
     }
@@ -52,7 +58,7 @@ def _facts(model: FairMixture) -> dict[str, Any]:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {size:,}" for name, size in value.items())
+        return ", ".join(f"{name} {size:,}" for name, size in value.items()) or "none"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -17,7 +17,7 @@ from fairmix.roles import FEATURES, MAX_CATEGORIES, Role, find_roles
 from fairmix.tables import FileBlocks, column_names, find_files
 
 # What a command says about rows, beside the way to read them.
-DATA_SETTINGS = ("hold_out", "seed", "gaps", "missing")
+DATA_SETTINGS = ("hold_out", "seed", "gaps", "missing", "missing_groups")
 
 
 @dataclass(frozen=True)
@@ -70,19 +70,20 @@ def open_data(path: str, choice: Choice, *, missing: str, **how: Any) -> Data:
     choice : Choice
         What the user says.
     missing : {"integrate", "drop-rows", "error"}
-        What to do with rows that lack a value; those without a group can only be left out.
+        What to do with rows that lack a value.
     **how
-        ``n_jobs`` and ``verbose`` of reading, ``hold_out`` and ``seed`` of `Data`.
+        ``n_jobs`` and ``verbose`` of reading, ``missing_groups``, ``hold_out`` and ``seed`` of
+        `Data`. With ``missing_groups="error"``, rows without a group can only be left out.
     """
     blocks, roles = _scan(path, choice, how)
     for name in choice.sensitive:
-        _check_groups(roles[name])
+        _check_groups(roles[name], alone=how.get("missing_groups") != "group")
     chosen = [_chosen(r, choice) for r in roles.values() if r.name not in choice.sensitive]
     used = [role for role in chosen if role.is_feature]
     if not used:
         raise ValueError(f"{path} has no column left to cluster by; it has {listed(list(roles))}.")
     groups = [roles[name] for name in choice.sensitive]
-    how |= _gaps(path, used, groups, missing, blocks)
+    how |= _gaps(path, used, groups, missing, how, blocks)
     return _data(path, blocks, choice, chosen, how)
 
 
@@ -95,7 +96,8 @@ def open_for_audit(
     for name in named:
         if roles[name].n_values is None or roles[name].kind == "empty":
             _check_groups(roles[name])
-    how |= _gaps(path, [], [roles[name] for name in named], missing, blocks)
+    groups = [roles[name] for name in choice.sensitive]
+    how |= _gaps(path, [roles[name] for name in choice.labels], groups, missing, how, blocks)
     others = [role for name, role in roles.items() if name not in named]
     return _data(path, blocks, choice, others, how)
 
@@ -119,7 +121,8 @@ def open_for_model(
         if roles[name].kind == "empty":
             raise ValueError(f"Column {name!r}: {roles[name].reason}.")
     chosen = [_chosen(roles[name], choice) for name in names]
-    how |= _gaps(path, chosen, [roles[name] for name in sensitive], missing, blocks)
+    how |= {"missing_groups": model.missing_groups}
+    how |= _gaps(path, chosen, [roles[name] for name in sensitive], missing, how, blocks)
     return _data(path, blocks, choice, chosen, how)
 
 
@@ -179,10 +182,11 @@ def _chosen(role: Role, choice: Choice) -> Role:
     return role
 
 
-def _check_groups(role: Role) -> None:
+def _check_groups(role: Role, *, alone: bool = True) -> None:
+    """Refuse a column without groups; ``alone``: rows without a value make none."""
     if role.kind == "empty":
         raise ValueError(f"Column {role.name!r}: {role.reason}.")
-    if role.kind == "constant":
+    if role.kind == "constant" and (alone or not role.missing):
         raise ValueError(
             f"--sensitive {role.name}: it is {role.reason}. Fairness compares two groups or more."
         )
@@ -194,15 +198,25 @@ def _check_groups(role: Role) -> None:
 
 
 def _gaps(
-    path: str, features: Sequence[Role], groups: Sequence[Role], missing: str, blocks: FileBlocks
+    path: str,
+    others: Sequence[Role],
+    groups: Sequence[Role],
+    missing: str,
+    how: dict[str, Any],
+    blocks: FileBlocks,
 ) -> dict[str, Any]:
     """Columns that lack values, unless nothing can be done about it."""
-    gaps = {role.name: role.missing for role in (*features, *groups) if role.missing}
-    refusing = {INTEGRATE: groups, DROP_ROWS: ()}.get(missing, (*features, *groups))
+    gaps = {role.name: role.missing for role in (*others, *groups) if role.missing}
+    told = how.get("missing_groups", "error") != "error"
+    refusing = [*({INTEGRATE: (), DROP_ROWS: ()}.get(missing, others))]
+    if missing != DROP_ROWS and not told:
+        refusing += groups
     refused = {role.name: role.missing for role in refusing if role.missing}
     if refused:
+        also = any(role.name in refused for role in groups)
         raise ValueError(
             f"{path} has missing or infinite values among its {blocks.n_rows:,} rows: "
-            f"{counted(refused)}. Leave these rows out with --missing drop-rows."
+            f"{counted(refused)}. Leave these rows out with --missing drop-rows"
+            + (", or say what a row without a group is with --missing-groups." if also else ".")
         )
     return {"gaps": gaps, "missing": missing}

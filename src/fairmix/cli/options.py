@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fairmix.verdict import MET, MET_FOR_JUDGED, MIN_GROUP_SIZE, NO_BOUND
+
 if TYPE_CHECKING:
     from fairmix import FairMixture
+    from fairmix.verdict import Verdict
 
 AUTO = "auto"
 
@@ -40,6 +43,15 @@ Missing = Annotated[
 Incomplete = Annotated[
     Literal["error", "drop-rows"],
     typer.Option("--missing", metavar="HOW", help="Missing values; or drop-rows."),
+]
+MissingGroups = Annotated[
+    Literal["error", "drop", "group"],
+    typer.Option(metavar="HOW", help="Rows without a group: or drop, group."),
+]
+# None is told apart from the default: only who asks for it accepts that some groups are not judged.
+MinGroupSize = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Judge groups of N rows; 30 if left out."),
 ]
 Unknown = Annotated[
     Literal["error", "ignore"] | None,
@@ -82,7 +94,7 @@ Jobs = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over existing files.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if the bound is missed.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if the bound is not met.")]
 
 
 def read_clusters(given: str) -> int | None:
@@ -104,6 +116,20 @@ def read_assignment(assignment: str | None, blind: bool) -> str:
 def read_unknown(unknown: str | None, hold_out: float) -> str:
     """What to do with new categories: a rare one may be in rows that are held out only."""
     return unknown or ("ignore" if hold_out else "error")
+
+
+def read_min_group_size(given: int | None) -> int:
+    """Rows that a group needs to be judged."""
+    return MIN_GROUP_SIZE if given is None else given
+
+
+def passes(verdict: Verdict, min_group_size: int | None) -> bool:
+    """Whether a verdict is good enough for ``--strict``.
+
+    That some groups are not judged is for the user to accept, by ``--min-group-size``.
+    """
+    accepted = min_group_size is not None and verdict.word == MET_FOR_JUDGED
+    return accepted or verdict.word in (MET, NO_BOUND)
 
 
 def read_rows(given: float | None) -> float | None:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from math import isnan
+from math import isnan, nan
 
+from fairmix.certificate import Certificate
 from fairmix.cli.data import DROP_ROWS, Data
 from fairmix.cli.fitting import Fit
-from fairmix.cli.screen import aligned, counted, wrapped
+from fairmix.cli.screen import LISTED, aligned, counted, wrapped
 from fairmix.compare_table import HELD_OUT, Comparison
 from fairmix.fairness_table import Figure
 from fairmix.path_table import ParetoFront, figure
 from fairmix.profile import Profile
 from fairmix.roles import FEATURES
+from fairmix.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict, listed_groups
 
 # Groups beside each other in a table.
 SHOWN_GROUPS = 5
 LONGEST_NAME = 14
 MEASURES = ("cost", "gap", "balance")
+# What a row without a group is.
+GROUPS = {
+    "drop": "Rows without a group count for nothing",
+    "group": "Rows without a group are the group 'missing'",
+}
 
 
 def roles_text(data: Data) -> str:
@@ -41,26 +48,67 @@ def roles_text(data: Data) -> str:
 
 def gaps_text(data: Data) -> str:
     """What is done about missing values."""
-    if data.missing == DROP_ROWS:
-        return f"Rows without a value are left out: {counted(data.gaps)}."
-    return (
-        f"Values are missing: {counted(data.gaps)}. They are integrated out of the likelihood: a "
-        "row counts with the values that it has. See --missing for other ways."
-    )
+    said = []
+    if data.lacking:
+        said.append(f"{GROUPS[data.missing_groups]}: {counted(data.lacking)}.")
+    gaps = {name: n for name, n in data.gaps.items() if name not in data.lacking}
+    if gaps and data.missing == DROP_ROWS:
+        said.append(f"Rows without a value are left out: {counted(gaps)}.")
+    elif gaps:
+        said.append(
+            f"Values are missing: {counted(gaps)}. They are integrated out of the likelihood: a "
+            "row counts with the values that it has. See --missing for other ways."
+        )
+    return " ".join(said)
 
 
 def fit_text(found: Fit) -> str:
-    """The verdict and the clusters."""
+    """The verdicts and the clusters."""
     model = found.model
     what = f"{model.criterion.replace('_', ' ')} of the {model.gap_of}"
-    verdict = (
-        f"{'Bound met' if found.met else 'BOUND MISSED'}: the {what} is {model.gap_:.4f}, at most "
-        f"{model.max_gap:g} was asked for. Balance {model.balance_:.3f}."
-    )
-    lines = [wrapped(verdict), "", shares_text(found.profile)]
+    lines = [verdict_text(found.verdict, what, model.balance_)]
+    if found.certificate is not None:
+        lines.append(held_out_text(found.certificate))
+    lines += ["", shares_text(found.profile)]
     if found.certificate is not None:
         lines += ["", wrapped(str(found.certificate))]
     return "\n".join([*lines, ""])
+
+
+def verdict_text(verdict: Verdict, what: str, balance: float = nan) -> str:
+    """A verdict in a sentence, and the groups that it leaves out."""
+    asked = f"at most {verdict.bound:g} was asked for"
+    if verdict.word == NOT_JUDGED:
+        said = f"Bound not judged: fewer than two groups have enough rows; {asked}."
+    elif verdict.word == NO_BOUND:
+        known = not isnan(verdict.value)
+        said = f"No bound: the {what} is {verdict.value:.4f}." if known else "No bound."
+    else:
+        title = "BOUND MISSED" if verdict.word == MISSED else f"Bound {verdict.word}"
+        said = f"{title}: the {what} is {verdict.value:.4f}, {asked}."
+        if verdict.holds and verdict.value > verdict.bound:
+            said += " Whole rows come no closer."
+    if not isnan(balance):
+        said += f" Balance {balance:.3f}."
+    lines = [wrapped(said)]
+    if verdict.unjudged:
+        lines.append(wrapped(f"not judged: {listed_groups(verdict.unjudged, LISTED)}"))
+    return "\n".join(lines)
+
+
+def held_out_text(certificate: Certificate) -> str:
+    """The verdict on held-out rows."""
+    verdict = certificate.verdict
+    word = f"{verdict.word}, within chance" if certificate.by_chance else verdict.word
+    said = f"On {certificate.n_rows:,} held-out rows: {word}."
+    if verdict.met is not None:
+        said += (
+            f" The gap is {verdict.value:.4f}, sampling explains up to {certificate.chance:.4f}."
+        )
+    lines = [wrapped(said)]
+    if verdict.unjudged:
+        lines.append(wrapped(f"not judged: {listed_groups(verdict.unjudged, LISTED)}"))
+    return "\n".join(lines)
 
 
 def figures_text(profile: Profile, figures: dict[str, Figure]) -> str:
@@ -69,20 +117,26 @@ def figures_text(profile: Profile, figures: dict[str, Figure]) -> str:
     lines = [f"{counts}, {profile.n_rows:,} rows; 95% bootstrap intervals", ""]
     for name, found in figures.items():
         known = "" if isnan(found.low) else f"  [{found.low:.4f}, {found.high:.4f}]"
-        lines.append(f"{name.replace('_', ' '):<14}  {found.value:.4f}{known}")
+        value = "-" if isnan(found.value) else f"{found.value:.4f}"
+        lines.append(f"{name.replace('_', ' '):<14}  {value}{known}")
     return "\n".join([*lines, ""])
 
 
 def front_text(front: ParetoFront) -> str:
     """One line per bound."""
-    rows = [["max gap", "gap", "balance", "cost", "nll", "clusters", "met", "seconds", ""]]
+    rows = [["max gap", "gap", "balance", "cost", "nll", "clusters", "verdict"]]
     for row in front.rows:
-        values = [figure(name, getattr(row, name)) for name in ("max_gap", "gap", "balance")]
-        values += [_dash("cost", row.cost), _dash("nll", row.nll)]
-        met = "yes" if row.met else "no"
-        mark = "dominated" if row.dominated else ""
-        rows.append([*values, str(row.non_empty), met, f"{row.seconds:.1f}", mark])
-    return aligned(rows)
+        names = ("gap", "balance", "cost", "nll")
+        values = [figure("max_gap", row.max_gap), *(_dash(n, getattr(row, n)) for n in names)]
+        rows.append([*values, str(row.non_empty), row.verdict])
+    parts = [aligned(rows)]
+    beaten = [figure("max_gap", row.max_gap) for row in front.rows if row.dominated]
+    if beaten:
+        parts.append(wrapped(f"Dominated, in gap and cost, by another: {', '.join(beaten)}."))
+    small = front.models[0].unjudged_groups_ if front.models else {}
+    if small:
+        parts.append(wrapped(f"not judged: {listed_groups(small, LISTED)}"))
+    return "\n\n".join(parts)
 
 
 def comparison_text(found: Comparison) -> str:
@@ -102,6 +156,9 @@ def comparison_text(found: Comparison) -> str:
                 held.append([row.method, *values])
         title = f"On {found.n_test:,} held-out rows (above: {found.n_train:,} rows of the fit):"
         parts.append(f"{title}\n{aligned(held, left=1)}")
+    if found.unjudged:
+        parts.append(wrapped(f"not judged: {listed_groups(found.unjudged, LISTED)}"))
+    parts += [wrapped(text) for text in _verdicts(found)]
     beaten = [row.method for row in found.rows if row.dominated]
     if beaten:
         parts.append(wrapped(f"Dominated, in gap and cost, by another: {'; '.join(beaten)}."))
@@ -109,6 +166,15 @@ def comparison_text(found: Comparison) -> str:
         notes = (*([row.error] if row.error else []), *row.warnings)
         parts += [wrapped(f"{row.method}: {note}") for note in notes]
     return "\n\n".join(parts)
+
+
+def _verdicts(found: Comparison) -> list[str]:
+    """Of the methods that have a bound."""
+    bounded = [row for row in found.rows if row.verdict not in (None, NO_BOUND)]
+    texts = [f"{row.method} {row.verdict} ({row.max_gap:g})" for row in bounded]
+    held = [f"{row.method} {row.test_verdict}" for row in bounded if row.test_verdict]
+    said = [f"Each by its own bound: {'; '.join(texts)}."] if texts else []
+    return said + ([f"On held-out rows: {'; '.join(held)}."] if held else [])
 
 
 def _dash(name: str, value: float) -> str:

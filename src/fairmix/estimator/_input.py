@@ -31,6 +31,7 @@ from fairmix.groups import (
 from fairmix.model import Model
 from fairmix.tables import is_path
 from fairmix.totals import FloatArray, IntArray, Rows
+from fairmix.verdict import listed_groups
 
 NUMERIC = (np.float64, np.float32)
 
@@ -190,18 +191,13 @@ def warn_of_unjudged_groups(groups: Groups, min_group_size: int) -> None:
     """Warn of groups that take no part in the bound."""
     if not groups.unjudged:
         return
-    small = [
-        f"{name!r} ({size} {'row' if size == 1 else 'rows'})"
-        for name, size in groups.unjudged.items()
-    ]
-    listed = ", ".join(small[:SHOWN])
-    more = f" and {len(small) - SHOWN} more" if len(small) > SHOWN else ""
+    small = listed_groups({repr(name): size for name, size in groups.unjudged.items()}, SHOWN)
     left = ""
     if len(groups.names) < 2:
         which = f"Only {groups.names[0]!r}" if groups.names else "No group"
         left = f" {which} is left, so there is nothing to compare and no bound."
     warnings.warn(
-        f"Not judged: {listed}{more}. Groups of fewer than min_group_size={min_group_size} rows "
+        f"Not judged: {small}. Groups of fewer than min_group_size={min_group_size} rows "
         f"take no part in the bound.{left} Merge them with others, or lower min_group_size.",
         UserWarning,
         stacklevel=4,

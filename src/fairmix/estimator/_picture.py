@@ -21,6 +21,7 @@ class Pictured:
     gap_: float
     balance_: float
     groups_: NDArray[Any]
+    verdict_: str
 
     def _repr_html_inner(self) -> str:
         return f"{super()._repr_html_inner()}{self._measured()}"  # type: ignore[misc]
@@ -38,7 +39,9 @@ class Pictured:
         names = ", ".join(self.groups_[:LISTED].tolist())
         if len(self.groups_) > LISTED:
             names += f" and {len(self.groups_) - LISTED} more"
-        asked = f" (max_gap={self.max_gap:g})" if self.fairness_strength == "auto" else ""
+        asked = ""
+        if self.fairness_strength == "auto":
+            asked = f" (max_gap={self.max_gap:g}: {self.verdict_})"
         return (
             f"<p>On the data of the fit: {self.criterion.replace('_', ' ')} of the {self.gap_of} "
             f"{self.gap_:.4f}{asked}, balance {self.balance_:.3f}. Groups: {escape(names)}.</p>"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairmix.verdict import MISSED, NO_BOUND
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -23,7 +25,7 @@ KINDS = {
     "on the front": (BLUE, "circle"),
     "beaten by another point": (GREY, "diamond"),
     "no bound": (ORANGE, "square"),
-    "bound not met": (RED, "cross"),
+    "bound missed": (RED, "cross"),
 }
 QUALITY = {
     "cost": "cost (squared distances, lower is tighter)",
@@ -79,7 +81,7 @@ def front_chart(front: ParetoFront, gaps: Sequence[float], chosen: int) -> dict[
             "index": i,
             "gap": round(gap, 6),
             "quality": float(f"{getattr(row, quality):.6g}"),
-            "kind": _kind(row.max_gap, row.met, below),
+            "kind": _kind(row.verdict, below),
             "front": not below,
             "tip": _tip(row, gap, quality),
         }
@@ -187,10 +189,10 @@ def _base(height: int, title: str) -> dict[str, Any]:
     }
 
 
-def _kind(max_gap: float, met: bool, beaten: bool) -> str:
-    if not met:
-        return "bound not met"
-    if max_gap == inf:
+def _kind(verdict: str, beaten: bool) -> str:
+    if verdict == MISSED:
+        return "bound missed"
+    if verdict == NO_BOUND:
         return "no bound"
     return "beaten by another point" if beaten else "on the front"
 

@@ -24,7 +24,16 @@ from fairmix.report.features import portraits
 from fairmix.report.figures import TOO_FEW, count, cut, gap_text, value
 from fairmix.report.shares import BARS, panel
 from fairmix.report.suppression import SMALLEST, SafeCounts
-from fairmix.report.verdict import MEASURES, criterion_of, is_bounded, verdict
+from fairmix.report.verdict import (
+    MEASURES,
+    box,
+    compared,
+    criterion_of,
+    is_bounded,
+    judged,
+    unjudged_text,
+)
+from fairmix.verdict import Verdict
 
 if TYPE_CHECKING:
     from fairmix.certificate import Certificate
@@ -44,12 +53,15 @@ def render(
     model: FairMixture | None = None,
     front: ParetoFront | None = None,
     certificate: Certificate | None = None,
+    verdict: Verdict | None = None,
+    criterion: str | None = None,
     facts: Mapping[str, str] | None = None,
 ) -> str:
     """The report as one HTML file that needs nothing else: no network, no other file.
 
     It holds aggregates only. Cells with fewer than 5 rows are hidden, and so are the cells from
-    which they could be computed by subtraction.
+    which they could be computed by subtraction. Groups that are not judged are named, and are in
+    no table.
 
     Parameters
     ----------
@@ -61,7 +73,13 @@ def render(
     front : ParetoFront, default=None
         Of `fairmix.pareto_front`: adds what other bounds would cost.
     certificate : Certificate, default=None
-        Of `FairMixture.certify` on held-out rows: adds what holds in the population.
+        Of `FairMixture.certify` on held-out rows: adds what holds in the population, and the
+        verdict on these rows.
+    verdict : Verdict, default=None
+        On the clusters of the profile, of `fairmix.verdict.judge_counts`. None: that of the model
+        and of the profile; without a model there is no bound.
+    criterion : {"gap", "additive_gap", "worst_pair_gap"}, default=None
+        What the gaps are. None: that of the model, or ``"gap"``.
     facts : mapping of str to str, default=None
         More lines for the table of facts: file, digest, command.
 
@@ -80,18 +98,21 @@ def render(
     >>> "is 0.0000." in render(profile)
     True
     """
+    criterion = criterion_of(model) if criterion is None else criterion
+    verdict = judged(profile, model) if verdict is None else verdict
+    profile = compared(profile, verdict)
     safe = SafeCounts.of(profile.counts)
-    criterion = criterion_of(model)
     shares = panel(safe, profile.clusters, profile.groups, criterion)
     largest = np.argsort(-safe.sizes, kind="stable")[:PORTRAITS]
     charts: dict[str, Any] = {}
     content = {
-        "verdict": verdict(profile, safe, model, certificate),
+        "box": box(profile, safe, verdict, criterion, model, certificate),
+        "unjudged": unjudged_text(verdict.unjudged),
         "profile": profile,
         "title": "" if profile.title == UNKNOWN_TITLE else cut(profile.title),
         "group_names": [cut(name) for name in profile.groups],
         "rows": count(profile.n_rows),
-        "figures": key_figures(profile, safe, model),
+        "figures": key_figures(profile, safe, criterion, verdict),
         "shares": shares,
         "suppressed": bool(safe.hidden.any()),
         "portraits": portraits(profile, sorted(largest.tolist())),
@@ -100,7 +121,7 @@ def render(
         "gaps": _gaps(model, safe),
         "certificate": None if certificate is None else _certified(certificate),
         "model_facts": None if model is None else model_facts(model),
-        "data_facts": data_facts(profile, safe, facts or {}),
+        "data_facts": data_facts(profile, safe, verdict, facts or {}),
         "measure": MEASURES[criterion],
         "criterion": criterion.replace("_", " "),
         "smallest": SMALLEST,
@@ -177,8 +198,10 @@ def _gaps(model: FairMixture | None, safe: SafeCounts) -> dict[str, Any] | None:
 
 def _front(
     front: ParetoFront, model: FairMixture | None, profile: Profile, charts: dict[str, Any]
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
     """Rows of the table, the chart, and the clusters of each point."""
+    if any(m.rates_ is None for m in front.models):
+        return None  # there are not two groups to compare
     tables = [SafeCounts.of(np.asarray(m.rates_) * m.group_sizes_[:, None]) for m in front.models]
     criterion = front.models[0].criterion if front.models else "gap"
     shown = [table.gap(criterion) for table in tables] or [(row.gap, True) for row in front.rows]
@@ -193,7 +216,7 @@ def _front(
             "cost": figure("cost", row.cost) if row.cost == row.cost else "none",
             "nll": value(row.nll),
             "clusters": row.non_empty,
-            "met": "yes" if row.met else "no",
+            "verdict": row.verdict,
         }
         for row, gap, balance in zip(front.rows, shown, balances, strict=True)
     ]

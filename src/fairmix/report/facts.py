@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fairmix.profile import Categories, Numbers, Profile
 from fairmix.report.figures import TOO_FEW, count, cut, value
 from fairmix.report.suppression import SMALLEST, SafeCounts
-from fairmix.report.verdict import criterion_of
+from fairmix.report.verdict import unjudged_text
+from fairmix.verdict import NOT_JUDGED, Verdict
 
 if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
@@ -26,7 +27,7 @@ SOFTWARE = ("fairmix", "numpy", "scipy", "scikit-learn")
 UNSAID = {"verbose", "n_jobs", "checkpoint", "n_components", "random_state", "categorical_features"}
 
 
-def key_figures(profile: Profile, safe: SafeCounts, model: FairMixture | None) -> Facts:
+def key_figures(profile: Profile, safe: SafeCounts, criterion: str, verdict: Verdict) -> Facts:
     """The few numbers beside the verdict.
 
     Examples
@@ -34,15 +35,20 @@ def key_figures(profile: Profile, safe: SafeCounts, model: FairMixture | None) -
     >>> import numpy as np
     >>> profile = Profile(groups=["f", "m"], n_clusters=2)
     >>> profile.add(np.zeros((40, 1)), [0, 1] * 20, ["f"] * 20 + ["m"] * 20)
-    >>> key_figures(profile, SafeCounts.of(profile.counts), None)["balance"]
+    >>> verdict = Verdict("no bound", 0.0)
+    >>> key_figures(profile, SafeCounts.of(profile.counts), "gap", verdict)["balance"]
     '1.0000'
     """
-    gap, exact = safe.gap(criterion_of(model)) if len(profile.groups) > 1 else (0.0, True)
-    balance = safe.balance()
     filled = int((safe.sizes > 0).sum())
+    gap_text = balance_text = NOT_JUDGED
+    if verdict.word != NOT_JUDGED:
+        gap, exact = safe.gap(criterion) if len(profile.groups) > 1 else (0.0, True)
+        gap_text = value(gap) if exact else f"≤ {value(gap)}"
+        balance = safe.balance()
+        balance_text = "hidden" if balance is None else value(balance)
     return {
-        criterion_of(model).replace("_", " "): value(gap) if exact else f"≤ {value(gap)}",
-        "balance": "hidden" if balance is None else value(balance),
+        criterion.replace("_", " "): gap_text,
+        "balance": balance_text,
         "best balance": _best_balance(safe),
         "clusters": f"{filled} of {profile.n_clusters}"
         if filled < len(safe.sizes)
@@ -52,13 +58,17 @@ def key_figures(profile: Profile, safe: SafeCounts, model: FairMixture | None) -
     }
 
 
-def data_facts(profile: Profile, safe: SafeCounts, given: Mapping[str, str]) -> Facts:
+def data_facts(
+    profile: Profile, safe: SafeCounts, verdict: Verdict, given: Mapping[str, str]
+) -> Facts:
     """What the data are. What the caller says goes before what is found here."""
     found = {"rows": count(profile.n_rows), "groups by": cut(profile.title)}
     for g, name in enumerate(profile.groups):
         size = TOO_FEW if safe.small[g, -1] else count(safe.group_sizes[g])
         size = "hidden" if safe.hidden[g, -1] and not safe.small[g, -1] else size
         found[f"group {cut(name)}"] = size
+    if verdict.unjudged:
+        found["not judged"] = unjudged_text(verdict.unjudged)
     if profile.numbers:
         found["numeric columns"] = _listed(list(profile.numbers))
     if profile.categories:

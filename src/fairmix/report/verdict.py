@@ -1,22 +1,42 @@
-"""The verdict: what was measured, in one sentence, and whether a bound holds."""
+"""The box at the top: what was measured, in one sentence, and whether a bound is met."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairmix.certificate import Certificate, chance_gap
 from fairmix.profile import Profile, share_interval
-from fairmix.report.figures import cut, gap_text, percent, value
-from fairmix.report.suppression import SafeCounts
-from fairmix.verdict import verdict_of
+from fairmix.report.figures import count, cut, gap_text, percent, value
+from fairmix.report.suppression import SMALLEST, SafeCounts
+from fairmix.verdict import (
+    MET,
+    MET_FOR_JUDGED,
+    MISSED,
+    NO_BOUND,
+    NOT_JUDGED,
+    Verdict,
+    judge_counts,
+    verdict_of,
+)
 
 if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
 
-__all__ = ["MEASURES", "Verdict", "criterion_of", "is_bounded", "verdict"]
+__all__ = [
+    "MEASURES",
+    "Box",
+    "box",
+    "compared",
+    "criterion_of",
+    "is_bounded",
+    "judged",
+    "unjudged_text",
+]
 
 # How a sentence names each criterion.
 MEASURES = {
@@ -28,11 +48,17 @@ MEASURES = {
 }
 UNEVEN = 0.8  # ratio of two groups' rates below which a cluster is worth a sentence
 CLOSE = 1e-9  # two gaps of the same labels differ by rounding only
+LISTED = 12  # names before "and 8 more"
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """``state`` is ``"met"``, ``"missed"`` or ``"measured"``; the notes explain the sentence."""
+class Box:
+    """What stands at the top of the report.
+
+    ``state`` is its colour: ``"met"``; ``"partly"`` (met for the judged groups); ``"chance"``
+    (held-out rows are above the bound, within chance); ``"missed"``; or ``"measured"``, where
+    nothing is judged. The notes explain the sentence.
+    """
 
     state: str
     sentence: str
@@ -49,77 +75,169 @@ def is_bounded(model: FairMixture | None) -> bool:
     return model is not None and len(model.groups_) > 1 and model.fairness_strength == "auto"
 
 
-def verdict(
-    profile: Profile,
-    safe: SafeCounts,
-    model: FairMixture | None = None,
-    certificate: Certificate | None = None,
-) -> Verdict:
-    """The sentence at the top of the report.
+def judged(profile: Profile, model: FairMixture | None) -> Verdict:
+    """The verdict on the clusters of a profile.
+
+    A bound of a fit is met only if it is met at the fit and, for labels, on these rows.
 
     Examples
     --------
     >>> profile = Profile(groups=["f", "m"], n_clusters=2)
     >>> profile.add(np.zeros((40, 1)), [0, 1] * 20, ["f"] * 20 + ["m"] * 20)
-    >>> verdict(profile, SafeCounts.of(profile.counts)).state
+    >>> judged(profile, None).word
+    'no bound'
+    """
+    if model is None or not (len(model.groups_) or model.unjudged_groups_):
+        return judge_counts(profile.counts, profile.groups, np.inf, min_group_size=1)
+    fit = verdict_of(model)
+    here = judge_counts(
+        profile.counts,
+        profile.groups,
+        fit.bound,
+        criterion=model.criterion,
+        min_group_size=model.min_group_size,
+        among=model.groups_.tolist(),
+    )
+    if model.gap_of == "labels" and fit.word != MISSED:
+        return here
+    return replace(fit, unjudged=here.unjudged)
+
+
+def compared(profile: Profile, verdict: Verdict) -> Profile:
+    """The part of a profile whose groups are judged; all of it where these are fewer than two.
+
+    Groups that are not judged are left out as a whole: neither the few rows that they have nor
+    sums with them are in the tables, so nothing can be subtracted.
+    """
+    rows = [g for g, name in enumerate(profile.groups) if name not in verdict.unjudged]
+    if len(rows) < 2 or len(rows) == len(profile.groups):
+        return profile
+    part = copy(profile)
+    part.groups = tuple(profile.groups[g] for g in rows)
+    part.counts = profile.counts[rows]
+    return part
+
+
+def box(
+    profile: Profile,
+    safe: SafeCounts,
+    verdict: Verdict,
+    criterion: str,
+    model: FairMixture | None = None,
+    certificate: Certificate | None = None,
+) -> Box:
+    """What stands at the top of the report.
+
+    Examples
+    --------
+    >>> profile = Profile(groups=["f", "m"], n_clusters=2)
+    >>> profile.add(np.zeros((40, 1)), [0, 1] * 20, ["f"] * 20 + ["m"] * 20)
+    >>> box(profile, SafeCounts.of(profile.counts), judged(profile, None), "gap").state
     'measured'
     """
-    criterion = criterion_of(model)
+    left = unjudged_text(verdict.unjudged)
+    unjudged = (f"Not judged: {left}.",) if left else ()
     if len(profile.groups) < 2:
         only = cut(profile.groups[0]) if profile.groups else "none"
-        return Verdict("measured", f"There is one group only ({only}): nothing to compare.", ())
-    gap, exact = safe.gap(criterion)
+        said = f"There is one group only ({only}): nothing to compare."
+        return Box("measured", said, unjudged)
+    if verdict.word == NOT_JUDGED:
+        said = "The bound is not judged: fewer than two groups have enough rows."
+        return Box("measured", said, (*unjudged, *_certified(certificate)))
     notes = (
+        *unjudged,
         *_where(profile, safe, criterion),
         *_uneven(profile, safe),
         *_by_chance(safe, criterion),
         *_certified(certificate),
     )
-    if model is None or not is_bounded(model):
-        sentence = f"{_capital(MEASURES[criterion])} is {gap_text(gap, exact)}."
-        return Verdict("measured", sentence, notes)
-    return _against_bound(safe, model, (gap, exact), notes)
-
-
-def _against_bound(
-    safe: SafeCounts, model: FairMixture, shown: tuple[float, bool], notes: tuple[str, ...]
-) -> Verdict:
-    """The bound is met only if it is met at the fit and, for labels, on the rows of the report."""
-    allowed = verdict_of(model).allowed
-    here, measure = safe.exact_gap(model.criterion), MEASURES[model.criterion]
-    met = bool(model.gap_ <= allowed)
-    if model.gap_of == "labels":
-        met = met and here <= allowed
-        text = gap_text(*shown)
-    else:
+    gap, exact = safe.gap(criterion)
+    measure, text = MEASURES[criterion], gap_text(gap, exact)
+    if verdict.word == NO_BOUND:
+        return Box("measured", f"No bound is set. {_capital(measure)} is {text}.", notes)
+    if verdict.holds and not exact:
+        # That it is at most this is what the verdict says.
+        text = gap_text(min(gap, max(verdict.bound, verdict.resolution)), exact)
+    if model is not None and model.gap_of == "probabilities":
+        notes = (f"For the labels it is {text}.", *notes)
         measure += ", counted in probabilities,"
         text = value(model.gap_)
-        notes = (f"For the labels it is {gap_text(*shown)}.", *notes)
-    if abs(here - model.label_gap_) >= CLOSE:
+    if model is not None and abs(safe.exact_gap(criterion) - model.label_gap_) >= CLOSE:
         notes = (
             f"At the fit the gap of the labels was {value(model.label_gap_)}: it had other rows, "
             "or weights.",
             *notes,
         )
-    bound = f"{model.max_gap:g}"
-    if met and model.gap_ > model.max_gap:
-        bound += f" (met within {allowed:.2g}, what whole rows can resolve)"
-    word = "met" if met else "not met"
-    sentence = f"The bound is {word}: {measure} is {text}, and the bound is {bound}."
-    return Verdict("met" if met else "missed", sentence, notes)
+    held = None if certificate is None or certificate.verdict.bound == np.inf else certificate
+    return _against_bound(verdict, measure, text, held, notes)
+
+
+def _against_bound(
+    verdict: Verdict,
+    measure: str,
+    text: str,
+    held: Certificate | None,
+    notes: tuple[str, ...],
+) -> Box:
+    """The verdict on the rows of the report and, where some were held out, on those."""
+    state = {MET: "met", MET_FOR_JUDGED: "partly", MISSED: "missed"}[verdict.word]
+    title = f"The bound is {verdict.word}"
+    bound = f"{verdict.bound:g}"
+    if verdict.holds and verdict.value > verdict.bound:
+        bound += f" (met as closely as whole rows can, within {verdict.resolution:.2g})"
+    if held is None:
+        return Box(state, f"{title}: {measure} is {text}, and the bound is {bound}.", notes)
+    fresh = held.verdict
+    if verdict.holds and fresh.word == MISSED:
+        state = "chance" if held.by_chance else "missed"
+        way = "within chance" if held.by_chance else "by more than chance explains"
+        title += f" on the rows of the fit, and missed on held-out rows, {way}"
+    elif verdict.holds and fresh.word == NOT_JUDGED:
+        state = "measured"
+        title += " on the rows of the fit; held-out rows are too few to judge"
+    if fresh.met is not None:
+        text += f" on the rows of the fit and {value(fresh.value)} on held-out rows"
+        notes = (_explained(held), *notes)
+    left = unjudged_text({n: k for n, k in fresh.unjudged.items() if n not in verdict.unjudged})
+    if left:
+        notes = (f"Not judged among the held-out rows: {left}.", *notes)
+    return Box(state, f"{title}: {measure} is {text}, and the bound is {bound}.", notes)
+
+
+def _explained(held: Certificate) -> str:
+    return (
+        f"On {count(held.n_rows)} held-out rows, sampling explains a gap of up to "
+        f"{value(held.chance)}: so much 19 of 20 samples would show of a map that was tuned to "
+        "other rows."
+    )
+
+
+def unjudged_text(unjudged: Mapping[str, int]) -> str:
+    """Groups that are not judged; how few rows the smallest have stays hidden.
+
+    Examples
+    --------
+    >>> unjudged_text({"x": 2, "y": 12})
+    'x (fewer than 5 rows), y (12 rows)'
+    """
+    named = [
+        f"{cut(name)} ({f'fewer than {SMALLEST}' if rows < SMALLEST else count(rows)} rows)"
+        for name, rows in unjudged.items()
+    ]
+    left = f" and {len(named) - LISTED} more" if len(named) > LISTED else ""
+    return ", ".join(named[:LISTED]) + left
 
 
 def _where(profile: Profile, safe: SafeCounts, criterion: str) -> tuple[str, ...]:
     """Where the groups differ most, in words."""
     gaps = safe.cluster_gaps(criterion)
     k = int(gaps.argmax())
-    if safe.hidden[:, k].any() or safe.hidden[:, -1].any() or not safe.group_sizes.all():
+    if gaps[k] == 0 or not safe.group_sizes.all():
         return ()
+    if safe.hidden[:, k].any() or safe.hidden[:, -1].any():
+        return ("The groups differ most in a cluster with counts that are hidden.",)
     rates = safe.counts[:, k] / safe.group_sizes
-    low, high = int(rates.argmin()), int(rates.argmax())
-    if low == high:
-        return ()
-    first, second = sorted((low, high))
+    first, second = sorted((int(rates.argmin()), int(rates.argmax())))
     pairs = ""
     if criterion != "worst_pair_gap" and len(profile.groups) > 2:
         pairs = " With more than two groups the gap is a mean over their pairs."
@@ -132,16 +250,18 @@ def _where(profile: Profile, safe: SafeCounts, criterion: str) -> tuple[str, ...
 
 def _uneven(profile: Profile, safe: SafeCounts) -> tuple[str, ...]:
     """The cluster with the least even shares: in a small one a small gap does not forbid them."""
-    known = np.flatnonzero((safe.sizes > 0) & ~safe.hidden[:, :-1].any(axis=0))
-    if not len(known) or safe.hidden[:, -1].any() or not safe.group_sizes.all():
+    filled = np.flatnonzero(safe.sizes > 0)
+    if not len(filled) or not safe.group_sizes.all():
         return ()
-    rates = safe.counts[:, known] / safe.group_sizes[:, None]
+    rates = safe.counts[:, filled] / safe.group_sizes[:, None]
     ratios = rates.min(axis=0) / rates.max(axis=0)
-    k, g = known[ratios.argmin()], int(rates[:, ratios.argmin()].argmin())
+    k, g = filled[ratios.argmin()], int(rates[:, ratios.argmin()].argmin())
     population = safe.group_sizes[g] / safe.counts.sum()
     _, highest = share_interval(safe.counts[g, k], safe.sizes[k])
     if ratios.min() >= UNEVEN or highest >= population:
         return ()
+    if safe.hidden[:, k].any() or safe.hidden[:, -1].any():
+        return ("Shares are least even in a cluster with counts that are hidden.",)
     return (
         f"Shares are least even in cluster {cut(profile.clusters[k])}, which has "
         f"{percent(safe.sizes[k] / safe.counts.sum())} of the rows: it is "
