@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,18 +17,34 @@ from fairmix.tables.store import MemoryStore
 
 # How often a fit is killed; `FAIRMIX_KILLS=20` for a longer trial.
 KILLS = int(os.environ.get("FAIRMIX_KILLS", "3"))
+# Where a fit is killed: in a pass, with the new file complete and the old one in its place, and
+# with the new file in its place.
+PLACES = ("pass", "written", "replaced")
+# A fit that writes its checkpoint after every pass and kills itself, at one of these places, when
+# it gets there for the given time; 0 for never. A clock has no part in it.
 CHILD = """
-import sys, time
+import os, signal, sys
 import numpy as np
 from fairmix import FairMixture
 from fairmix.datasets import make_grouped_blobs
-from fairmix.tables import journal, table
-journal.EVERY, journal.PATIENCE = 0.0, 0.0
-one_pass = table.Table._pass
-def slow(self, sweep, blocks):
-    time.sleep(0.02)
-    return one_pass(self, sweep, blocks)
-table.Table._pass = slow
+from fairmix.tables import Table, journal
+journal.EVERY = journal.PATIENCE = -1.0
+place, left = sys.argv[4], int(sys.argv[5])
+one_pass, replace = Table._pass, os.replace
+def at(here):
+    global left
+    left -= here == place
+    if here == place and left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+def deadly_pass(self, *arguments):
+    if self.journal is not None:
+        at("pass")
+    return one_pass(self, *arguments)
+def deadly_replace(*arguments):
+    at("written")
+    replace(*arguments)
+    at("replaced")
+Table._pass, os.replace = deadly_pass, deadly_replace
 X, groups, _ = make_grouped_blobs(3000, 4, 3, separation=2.0, random_state=0)
 model = FairMixture(4, random_state=0, checkpoint=sys.argv[1], **eval(sys.argv[3]))
 model.fit(X, sensitive_features=groups)
@@ -49,27 +64,18 @@ def blobs():
     ids=["full", "batches"],
 )
 def test_a_killed_fit_goes_on_to_the_same_bits(tmp_path, settings):
-    def start(name, checkpoint):
-        command = [sys.executable, "-c", CHILD, checkpoint, tmp_path / f"{name}.npz", str(settings)]
-        return subprocess.Popen([str(part) for part in command])
+    def run(name, checkpoint, place="never", times=0):
+        command = [sys.executable, "-c", CHILD, checkpoint, tmp_path / f"{name}.npz", settings]
+        return subprocess.run([*map(str, command), place, str(times)], check=False).returncode
 
-    assert start("whole", tmp_path / "other").wait() == 0
-    path, kills = tmp_path / "fit.checkpoint", 0
-    rng = np.random.default_rng(0)
-    while kills < KILLS:
-        child = start("killed", path)
-        before = path.stat().st_mtime_ns if path.exists() else 0
-        while child.poll() is None and not (path.exists() and path.stat().st_mtime_ns > before):
-            time.sleep(0.01)
-        time.sleep(rng.uniform(0, 0.1))
-        if child.poll() is not None:
-            break
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-        kills += 1
-    assert kills == KILLS
-    if not (tmp_path / "killed.npz").exists():
-        assert start("killed", path).wait() == 0
+    assert run("whole", tmp_path / "other") == 0
+    path, rng = tmp_path / "fit.checkpoint", np.random.default_rng(0)
+    for number in range(KILLS):
+        place = PLACES[number % len(PLACES)]
+        # A first pass must be known before one can be gone on from.
+        assert run("killed", path, place, rng.integers(2, 6)) == -signal.SIGKILL
+        assert path.exists()
+    assert run("killed", path) == 0
     whole, killed = (np.load(tmp_path / f"{name}.npz") for name in ("whole", "killed"))
     for name in whole.files:
         assert np.array_equal(whole[name], killed[name]), name

@@ -5,8 +5,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +12,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from fairmix import FairMixture, load
-from fairmix.cli import app
+from fairmix import FairMixture, load, report
+from fairmix.cli import app, outputs
 from fairmix.datasets import make_grouped_blobs
 from fairmix.tables import journal
 
@@ -187,26 +185,25 @@ def test_a_folder_without_permission(model, locked):
     assert names(locked) == ["model.fairmix"]
 
 
-def test_a_folder_that_goes_away(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("room", "name"),
+    [(FairMixture, "fit"), (FairMixture, "save"), (report, "render"), (outputs, "_move")],
+    ids=lambda given: getattr(given, "__name__", given),
+)
+def test_a_folder_that_goes_away(room, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     FRAME.to_csv("rows.csv", index=False)
-    work, done = Path("work"), threading.Event()
+    work, usual = Path("work"), getattr(room, name)
     work.mkdir()
 
-    def remove():
-        while not done.is_set():
-            if any(work.glob(".out.*.part")):
-                shutil.rmtree(work, ignore_errors=True)
-            time.sleep(0.001)
+    def remove(*arguments, **settings):
+        assert any(work.glob(".out.*.part"))
+        shutil.rmtree(work)
+        return usual(*arguments, **settings)
 
-    remover = threading.Thread(target=remove)
-    remover.start()
-    try:
-        found = CliRunner().invoke(app, ["fit", "rows.csv", *FIT, "-o", "work/out"])
-    finally:
-        done.set()
-        remover.join()
+    monkeypatch.setattr(room, name, remove)
+    found = CliRunner().invoke(app, ["fit", "rows.csv", *FIT, "-o", "work/out"])
+    assert not work.exists()
     assert found.exit_code == 3, found.output
     assert "Traceback" not in found.output
     assert "No such file or directory" in found.stderr
-    assert not (work / "out").exists()

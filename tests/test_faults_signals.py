@@ -1,11 +1,13 @@
-"""SIGINT and SIGTERM at random moments of ``fairmix fit``: old files or new ones, never a mix."""
+"""SIGINT and SIGTERM at random moments of ``fairmix fit``: old files or new ones, never a mix.
+
+Moments are counted in calls of functions, not in seconds, so that a busy machine changes nothing.
+"""
 
 import os
 import random
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,32 @@ WORDS += ["--labels-format", "csv", "--force", "-o", "out"]
 FILES = ["labels.csv", "metrics.json", "model.fairmix", "report.html"]
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 N_ROWS = 3000
+# Runs the command and sends itself a signal at one of its calls; tells their number at the end,
+# and how many came before the first file was in its place.
+RUN = """
+import os, runpy, signal, sys
+
+# Tests in the background of a shell inherit that SIGINT is off.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+number, moment = map(int, sys.argv[1:3])
+sys.argv[1:] = sys.argv[3:]
+calls = moved = 0
+
+def count(frame, event, argument):
+    global calls, moved
+    calls += 1
+    if not moved and frame.f_code.co_name == "_move":
+        moved = calls
+    if calls == moment:
+        os.kill(os.getpid(), number)
+
+sys.settrace(count)
+try:
+    runpy.run_module("fairmix", run_name="__main__")
+finally:
+    sys.settrace(None)
+    print(calls, moved)
+"""
 
 
 def write_rows(path):
@@ -29,13 +57,14 @@ def write_rows(path):
     frame.to_csv(path, index=False)
 
 
-def start(folder):
-    return subprocess.Popen(
-        [sys.executable, "-m", "fairmix", *WORDS],
+def run(folder, number=0, moment=0):
+    """The command, with a signal at a call; the first is 1."""
+    return subprocess.run(
+        [sys.executable, "-c", RUN, str(int(number)), str(moment), *WORDS],
         cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
+        check=False,
     )
 
 
@@ -53,31 +82,30 @@ def test_signals_at_random_moments(number, tmp_path, record_property):
     write_rows(tmp_path / "rows.csv")
     out = tmp_path / "out"
     out.mkdir()
-    child, began = start(tmp_path), time.monotonic()
-    errors = child.communicate()[1]
-    assert child.returncode == 0, errors
+    whole = run(tmp_path)
+    assert whole.returncode == 0, whole.stderr
     assert_complete(out)
-    whole = time.monotonic() - began
+    calls, moved = map(int, whole.stdout.splitlines()[-1].split())
+    assert 0 < moved < calls
     rng, ends = random.Random(number), []
-    for _ in range(TRIES):
+    # One moment long before the files move, one after that, and any others.
+    limits = [(1, moved // 2), (moved, calls), *[(1, calls)] * (TRIES - 2)]
+    for low, high in limits:
         for name in FILES:
             (out / name).write_text("old", encoding="utf-8")
-        child = start(tmp_path)
-        time.sleep(rng.uniform(0, whole))
-        child.send_signal(number)
-        errors = child.communicate(timeout=600)[1]
+        done = run(tmp_path, number, rng.randint(low, high))
         kept = [(out / name).read_bytes() == b"old" for name in FILES]
         assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "rows.csv"]
         assert sorted(path.name for path in out.iterdir()) == FILES
-        assert all(kept) or not any(kept), (kept, errors)
+        assert all(kept) or not any(kept), (kept, done.stderr)
         if not any(kept):
             assert_complete(out)
         # Before and after the command, nobody but the interpreter is there to answer.
-        if child.returncode != -number:
-            assert child.returncode in (0, CODES[number]), (child.returncode, errors)
-            assert child.returncode or not any(kept)
-            assert "Traceback" not in errors, errors
+        if done.returncode != -number:
+            assert done.returncode in (0, CODES[number]), (done.returncode, done.stderr)
+            assert done.returncode or not any(kept)
+            assert "Traceback" not in done.stderr, done.stderr
         ends.append("new" if not any(kept) else "old")
-    assert "old" in ends
+    assert ends[0] == "old"
     for end in ("old", "new"):
         record_property(end, ends.count(end))

@@ -21,6 +21,8 @@ from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 HOSTILE = "<script>alert(1)</script>"
 MARKS = "#chart-front .mark-symbol.role-mark path"
+# Seconds after which a browser counts as stuck, however busy the machine is.
+STUCK = 600
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +79,18 @@ def page(browser, report):
     """The report, opened afresh."""
     browser.get_log("browser")
     browser.get(report.as_uri())
-    WebDriverWait(browser, 30).until(lambda b: b.find_elements(By.CSS_SELECTOR, MARKS))
+    wait_for_marks(browser)
     return browser
+
+
+def wait_for_marks(browser, marks=MARKS):
+    """The marks of a chart, as soon as it is drawn."""
+    return WebDriverWait(browser, STUCK).until(lambda b: b.find_elements(By.CSS_SELECTOR, marks))
+
+
+def wait_for_panel(browser, name):
+    """Until one panel, and no other, is shown."""
+    WebDriverWait(browser, STUCK).until(lambda b: shown_panels(b) == [name])
 
 
 def shown_panels(browser) -> list[str]:
@@ -96,7 +108,7 @@ def test_it_opens_offline_without_a_message_on_the_console(page):
 def test_the_front_and_the_convergence_are_drawn(page):
     assert len(page.find_elements(By.CSS_SELECTOR, MARKS)) == 4
     for name in ("convergence-0", "convergence-1"):
-        (line,) = page.find_elements(By.CSS_SELECTOR, f"#chart-{name} .mark-line path")
+        (line,) = wait_for_marks(page, f"#chart-{name} .mark-line path")
         assert "L" in line.get_attribute("d"), "a line of more than one point"
 
 
@@ -106,20 +118,20 @@ def test_a_click_on_a_point_changes_the_clusters_shown(page):
     page.execute_script("document.getElementById('front').scrollIntoView()")
     last = page.find_elements(By.CSS_SELECTOR, MARKS)[3]
     ActionChains(page).move_to_element(last).click().perform()
-    assert shown_panels(page) == ["3"]
+    wait_for_panel(page, "3")
     after = page.find_element(By.ID, "panels").text
     assert after != before
     assert after.startswith("No bound")
     pressed = page.find_elements(By.CSS_SELECTOR, "[data-point][aria-pressed=true]")
     assert [button.text for button in pressed] == ["none"]
     tip = page.find_element(By.ID, "tip")
-    assert tip.is_displayed()
+    WebDriverWait(page, STUCK).until(lambda _: tip.is_displayed())
     assert tip.text.startswith("no bound: gap 0.")
 
 
 def test_a_button_chooses_a_point_without_a_mouse(page):
     page.find_elements(By.CSS_SELECTOR, "[data-point]")[0].send_keys("\n")
-    assert shown_panels(page) == ["0"]
+    wait_for_panel(page, "0")
     assert page.get_log("browser") == []
 
 
@@ -135,7 +147,7 @@ def test_no_width_scrolls_sideways(page, width):
     metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     page.refresh()
-    WebDriverWait(page, 30).until(lambda b: b.find_elements(By.CSS_SELECTOR, MARKS))
+    wait_for_marks(page)
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
     drawn = page.execute_script(
         "return document.querySelector('#chart-front svg').getBoundingClientRect().right"
