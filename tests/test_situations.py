@@ -108,7 +108,8 @@ def make(case: Situation):
         X = X[rng.integers(kept, size=n_rows)]
     table = pd.DataFrame(X, columns=list("abc"))
     if case.kind != "numeric":
-        coded = {name: pd.Categorical(np.digitize(X[:, j], [-1, 0, 1])) for j, name in enumerate("xyz")}
+        cuts = [-1, 0, 1]
+        coded = {name: pd.Categorical(np.digitize(X[:, j], cuts)) for j, name in enumerate("xyz")}
         table = pd.DataFrame(coded) if case.kind == "categorical" else table[["a"]].assign(**coded)
     weight = rng.uniform(0.5, 2.0, n_rows) if case.weighted else None
     return table, np.array([f"g{g}" for g in groups]), weight
