@@ -121,8 +121,9 @@ def test_aware_and_stopped_models_say_so():
 def test_without_groups_nothing_is_claimed():
     table, _ = people()
     card = model_card(FairMixture(2, random_state=0).fit(table))
-    assert "nothing is known of how they spread" in card
+    assert "No groups were given, so nothing is known of how groups spread" in card
     assert "balance" not in card
+    assert "nan" not in card
     assert "spread over the clusters in nearly equal shares" not in card
 
 

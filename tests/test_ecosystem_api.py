@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 PUBLIC = {
     "fairmix": [
         "FairMixture",
+        "IgnoredTargetWarning",
         "compare",
         "load",
         "model_card",

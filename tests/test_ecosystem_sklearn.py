@@ -34,6 +34,7 @@ def test_the_checks_are_of_every_estimator():
     assert kinds == {FairMixture, *BASELINES}
 
 
+@pytest.mark.filterwarnings("ignore::fairmix.IgnoredTargetWarning")  # the checks pass y
 @parametrize_with_checks(
     # The default settings are checked in test_estimator.py, the baselines in test_baselines.py.
     [FairMixture(2, covariance_type="full", fairness_strength=0, random_state=0)],

@@ -41,6 +41,7 @@ def mixed_frame():
     return frame, np.asarray(groups)
 
 
+@pytest.mark.filterwarnings("ignore::fairmix.IgnoredTargetWarning")  # the checks pass y
 @parametrize_with_checks(
     [FairMixture(n_components=2, random_state=0)],
     expected_failed_checks=lambda _: {

@@ -314,7 +314,7 @@ def test_kept_files_of_every_schema_load(path):
 
 
 def test_files_of_the_schema_in_use_are_kept():
-    assert len(list((MODELS / "schema-1").glob("*.fairmix"))) == 5
+    assert len(list((MODELS / "schema-1").glob("*.fairmix"))) == 6
 
 
 # ------------------------------------------------------------------ other ways to keep a model

@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from fairmix.card import model_card
     from fairmix.comparison import compare
     from fairmix.estimator import FairMixture, load
+    from fairmix.groups import IgnoredTargetWarning
     from fairmix.onnx import to_onnx
     from fairmix.path import pareto_front, select_n_components
 
 __all__ = [
     "FairMixture",
+    "IgnoredTargetWarning",
     "compare",
     "load",
     "model_card",
@@ -29,6 +31,7 @@ __version__ = "0.1.0.dev0"
 # Where each name is. It is imported when first asked for, so that `import fairmix` costs nothing.
 _HOMES = {
     "FairMixture": "fairmix.estimator",
+    "IgnoredTargetWarning": "fairmix.groups",
     "compare": "fairmix.comparison",
     "load": "fairmix.estimator",
     "model_card": "fairmix.card",

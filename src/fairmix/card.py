@@ -128,9 +128,13 @@ def _uses(model: FairMixture, intended_use: str | None) -> list[str]:
         "they come from another population.",
         "Groups that were not given to the fit are not considered.",
     ]
-    if len(model.groups_) + len(model.unjudged_groups_) == 0:
-        limits[0] = "No groups were given, so nothing is known of how they spread over clusters."
-        del limits[2]
+    if len(model.groups_) < 2:
+        known = len(model.groups_) + len(model.unjudged_groups_)
+        why = "Fewer than two groups are judged" if known else "No groups were given"
+        limits[0] = f"{why}, so nothing is known of how groups spread over clusters."
+        limits[1] = "The figures below are of the training data."
+        if not known:
+            del limits[2]
     if model.unjudged_groups_:
         small = {_text(name): size for name, size in model.unjudged_groups_.items()}
         limits.append(

@@ -221,7 +221,7 @@ def _titles(before: str) -> list[str]:
 
 def _cells(row: MethodRow, before: str) -> list[str]:
     values = [(name, getattr(row, before + name)) for name in FIGURES]
-    figures = ["-" if isnan(value) else figure(name, value) for name, value in values]
+    figures = [figure(name, value) for name, value in values]
     return [row.method, *figures, getattr(row, f"{before}verdict") or "-"]
 
 

@@ -240,7 +240,11 @@ def _solve_starts(
             theta = _start(settings, objective, rng)
         # Rounds under a bound are as many as it takes.
         most = None if isinstance(solver, Constrained) else solver.max_iter
-        with watch(most) as seen, _shown(settings, solver.max_iter, seen) as callback:
+        compared = len(objective.table.group_sizes) > 1
+        with (
+            watch(most) as seen,
+            _shown(settings, solver.max_iter, seen, compared=compared) as callback,
+        ):
             solutions.append(solver.solve(objective.fresh(), theta, callback=callback))
     return max(
         solutions, key=lambda s: (s.status is not Status.BOUND_MISSED, s.filled, s.objective)
@@ -367,12 +371,18 @@ def resolution(settings: Settings, table: Rowlike) -> float:
 
 
 @contextmanager
-def _shown(settings: Settings, total: int, seen: Callback | None) -> Iterator[Callback]:
-    """A callback that moves a progress bar, when the user wants one, and calls another."""
+def _shown(
+    settings: Settings, total: int, seen: Callback | None, *, compared: bool = True
+) -> Iterator[Callback]:
+    """A callback that moves a progress bar, when the user wants one, and calls another.
+
+    Where no groups are ``compared``, the bar tells no gap.
+    """
     with progress(f"fit {settings.solver}", total, shown=bool(settings.verbose)) as tick:
 
         def callback(row: Iteration) -> None:
-            tick(f"objective {row.objective:.4f}  gap {row.gap:.4f}")
+            gap = f"  gap {row.gap:.4f}" if compared else ""
+            tick(f"objective {row.objective:.4f}{gap}")
             if seen is not None:
                 seen(row)
 

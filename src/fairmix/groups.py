@@ -7,6 +7,8 @@ same groups always get the same codes.
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Groups",
+    "IgnoredTargetWarning",
     "MissingGroups",
     "Seats",
     "encode_groups",
@@ -26,6 +29,7 @@ __all__ = [
     "judged_groups",
     "listed",
     "match_groups",
+    "warn_of_target",
 ]
 
 Codes = NDArray[np.signedinteger[Any]]
@@ -36,10 +40,52 @@ PART_ROWS = 2**20
 # Up to so many kinds of texts, a comparison with each is faster than Arrow.
 FEW_TEXTS = 6
 UNKNOWN_TITLE = "group"
+# Modules that stand between a fit and the line of the user who wants it.
+LIBRARIES = ("fairmix.", "sklearn.")
 MISSING = -1
 # The label of what is missing, where that makes a group of its own.
 MISSING_LABEL = "missing"
 SHOWN = 10  # names that an error message lists before it says how many more there are
+
+
+class IgnoredTargetWarning(UserWarning):
+    """``fit`` was given ``y`` and no ``sensitive_features``, so it compares no groups.
+
+    scikit-learn passes a target to every estimator, and clustering ignores it. Groups that are
+    given in its place, ``fit(X, groups)``, would be ignored as well.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from fairmix import FairMixture, IgnoredTargetWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", IgnoredTargetWarning)
+    ...     model = FairMixture(1).fit([[0.0], [1.0]], ["a", "b"])
+    >>> model.gap_
+    nan
+    """
+
+
+def warn_of_target(y: object, sensitive_features: object) -> None:
+    """Say where groups go, when there are none and there is a target."""
+    if y is not None and sensitive_features is None:
+        warnings.warn(
+            "y is ignored, and without sensitive_features no groups are compared. If y holds the "
+            "groups, give them by name: fit(X, sensitive_features=...).",
+            IgnoredTargetWarning,
+            stacklevel=_level_of_user(),
+        )
+
+
+def _level_of_user() -> int:
+    """The ``stacklevel``, for who calls this, of the line that called a library.
+
+    scikit-learn may be in between: pipelines, searches, and callbacks around ``fit``.
+    """
+    level, frame = 0, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(LIBRARIES):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 @dataclass(frozen=True, eq=False)

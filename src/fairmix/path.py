@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import inf, nan
+from math import inf, isnan, nan
 from numbers import Integral
 from typing import Any
 
@@ -150,7 +150,8 @@ def select_n_components(
         for count in counts:
             began = time.perf_counter()
             kept = fits.fit(clone(estimator), n_components=count)
-            tick(f"n_components {count}  gap {kept.model.gap_:.4f}")
+            gap = "" if isnan(kept.model.gap_) else f"  gap {kept.model.gap_:.4f}"
+            tick(f"n_components {count}{gap}")
             values = {name: getattr(kept.model, name)(X) for name in INFORMATION}
             seconds = time.perf_counter() - began
             rows.append(SelectionRow(n_components=count, seconds=seconds, **values, **kept.figures))

@@ -303,6 +303,9 @@ def _text(rows: Sequence[FrontRow | SelectionRow], names: Sequence[str], marks: 
 
 
 def figure(name: str, value: float) -> str:
+    """A figure as text; a dash where there is none, as a gap without groups."""
+    if isnan(value):
+        return "-"
     if name in ("max_gap", "n_components"):
         return "plain" if value == inf else f"{value:g}"
     if name == "cost" or name in INFORMATION:

@@ -33,6 +33,7 @@ def people(n_rows: int, seed: int) -> tuple[pd.DataFrame, list[str]]:
 CASES = {
     "gaussian-blind": (["age", "hours"], {"covariance_type": "full"}),
     "gaussian-plain-array": (["age", "hours"], {"covariance_type": "diag", "fairness_strength": 0}),
+    "gaussian-no-groups": (["age", "hours"], {}),
     "categorical-blind": (["job"], {"fairness_strength": 1.0}),
     "mixed-blind": (["age", "job"], {"fairness_strength": 1.0, "standardize": True}),
     "mixed-aware": (["age", "job"], {"assignment": "aware", "standardize": True}),
@@ -44,6 +45,8 @@ if __name__ == "__main__":
         table, groups = people(600, 0)
         new, new_groups = people(6, 1)
         X, rows = table[columns], new[columns]
+        if name.endswith("no-groups"):
+            groups = new_groups = None
         if name.endswith("array"):
             X, rows = X.to_numpy(), rows.to_numpy()
         model = FairMixture(2, max_gap=0.05, random_state=0, **settings)

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from fairmix.baselines._centers import Objective, costs, kmedian
 from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.documentation import Documented
-from fairmix.groups import Groups, encode_groups
+from fairmix.groups import Groups, encode_groups, warn_of_target
 from fairmix.totals import FloatArray, IntArray
 
 
@@ -103,7 +103,8 @@ class FairClusterer(Documented, ClusterMixin, BaseEstimator):
         X : array-like or data frame of shape (n_rows, n_features)
             Finite numbers.
         y : ignored
-            For scikit-learn's conventions.
+            For scikit-learn's conventions. Groups are ``sensitive_features``: a ``y`` without them
+            is an `IgnoredTargetWarning`.
         sensitive_features : array-like or table, default=None
             Group of each row; several columns form their intersections. None, or one group
             only, is plain k-means (or k-median).
@@ -116,6 +117,7 @@ class FairClusterer(Documented, ClusterMixin, BaseEstimator):
         self
             The fitted clusterer.
         """
+        warn_of_target(y, sensitive_features)
         self._validate_params()
         X = validate_data(self, X, dtype=(np.float64, np.float32), order="C")
         weight = None
@@ -135,6 +137,25 @@ class FairClusterer(Documented, ClusterMixin, BaseEstimator):
         with threadpool_limits(1):
             self._fit_rows(X, groups, weight)
         return self
+
+    def fit_predict(self, X: Any, y: Any = None, **settings: Any) -> IntArray:
+        """Cluster the rows, then the cluster of each.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            As in ``fit``.
+        y : ignored
+            As in ``fit``.
+        **settings
+            ``sensitive_features`` and ``sample_weight``, as in ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        warn_of_target(y, settings.get("sensitive_features"))
+        return self.fit(X, **settings).labels_
 
     def _fit_rows(self, X: FloatArray, groups: Groups | None, weight: FloatArray | None) -> None:
         counted = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
@@ -248,7 +269,9 @@ def _check_squares(X: FloatArray) -> None:
 
 
 def fairness(mass: FloatArray) -> tuple[float, float]:
-    """Gap and balance of masses (M, K)."""
+    """Gap and balance of masses (M, K); NaN where there are no two groups to compare."""
+    if len(mass) < 2:
+        return np.nan, np.nan
     rates = mass / mass.sum(axis=1, keepdims=True)
     return CRITERIA["gap"].value(rates), smallest_ratio(mass)
 

@@ -74,7 +74,7 @@ class AlignedFairKMeans(MatchedClusterer):
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         Centres of the joined rows.
     gap_, balance_ : float
-        Of ``labels_``; see `fairmix.metrics`.
+        Of ``labels_``; see `fairmix.metrics`. NaN without two groups.
     n_iter_ : int
         Turns.
     history_ : structured ndarray

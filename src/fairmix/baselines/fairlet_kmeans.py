@@ -62,7 +62,7 @@ class FairletKMeans(MatchedClusterer):
     fairlet_ratio_ : tuple of int
         p and q in use; (0, 1) without groups.
     gap_, balance_ : float
-        Of ``labels_``; see `fairmix.metrics`.
+        Of ``labels_``; see `fairmix.metrics`. NaN without two groups.
     n_iter_ : int
         Iterations of k-means on the fairlets.
     history_ : structured ndarray

@@ -64,7 +64,7 @@ class VariationalFairKMeans(FairClusterer):
     tilts_ : ndarray of shape (n_groups, n_clusters)
         What a row of the group pays for the cluster beside its distance; 0 without groups.
     gap_, balance_ : float
-        Of ``labels_``; see `fairmix.metrics`.
+        Of ``labels_``; see `fairmix.metrics`. NaN without two groups.
     n_iter_ : int
         Moves of the centres.
     history_ : structured ndarray

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from fairmix.cli import options as o
@@ -61,4 +62,7 @@ def _text(value: Any) -> str:
         return ", ".join(f"{name} {size:,}" for name, size in value.items()) or "none"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        # A figure that there is not, as a gap without groups.
+        return "-" if isnan(value) else f"{value:.4f}"
+    return str(value)

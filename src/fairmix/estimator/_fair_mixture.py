@@ -19,7 +19,7 @@ from fairmix.estimator._callbacks import with_callbacks
 from fairmix.estimator._picture import Pictured
 from fairmix.estimator._streaming import Streaming
 from fairmix.families import COVARIANCE_TYPES
-from fairmix.groups import MissingGroups
+from fairmix.groups import MissingGroups, warn_of_target
 from fairmix.persistence import ModelFileError, Snapshot, read_model, write_model
 from fairmix.verdict import verdict_of
 
@@ -149,9 +149,11 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         What whole rows can resolve: a pair of groups can be asked to agree to within one row of
         its larger group, and where neither is the smallest group, to within one row of each.
     rates_ : ndarray of shape (n_groups, n_components) or None
-        Share of each group in each cluster, of what ``gap_of`` names.
+        Share of each group in each cluster, of what ``gap_of`` names. None where fewer than two
+        groups are judged.
     balance_ : float
-        Smallest ratio of two groups' sizes within a cluster, of what ``gap_of`` names.
+        Smallest ratio of two groups' sizes within a cluster, of what ``gap_of`` names. NaN where
+        fewer than two groups are judged.
     fairness_strength_ : float
         The strength used; for ``"dual"`` the multipliers' dual norm, which is the strength whose
         fit this is. 0 without groups.
@@ -159,8 +161,9 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         The objective reached.
     history_ : structured ndarray
         One row per iteration: objective, log_likelihood, gap and balance (of the
-        responsibilities), seconds, and passes over the data since the fit began. A pass over some
-        of the rows counts by their share. A stream has no passes (NaN).
+        responsibilities; NaN where no groups are compared), seconds, and passes over the data
+        since the fit began. A pass over some of the rows counts by their share. A stream has no
+        passes (NaN).
     n_passes_ : float
         Passes over the data of the whole fit. Not there after ``partial_fit``.
     n_iter_ : int
@@ -325,7 +328,8 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
             all its values are numbers. Or a Dask array or data frame, fitted on the workers of
             the active ``distributed.Client``.
         y : ignored
-            For scikit-learn's conventions.
+            For scikit-learn's conventions. Groups are ``sensitive_features``: a ``y`` without them
+            is an `IgnoredTargetWarning`.
         sensitive_features : str, array-like or table, default=None
             Group of each row; several columns form their intersections. A str names a column of
             X, which is then no feature; for files also a list of names. None fits a plain
@@ -339,6 +343,7 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         FairMixture
             The fitted model.
         """
+        warn_of_target(y, sensitive_features)
         self._validate_params()
         self._check_settings()
         metadata = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}

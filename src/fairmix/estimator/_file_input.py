@@ -15,6 +15,7 @@ from fairmix.estimator._frame_sources import FileSource, Source, frames_of, in_b
 from fairmix.estimator._frames import FrameData, Reader, Roles, learn_frames, write_labels
 from fairmix.estimator._input import Input
 from fairmix.estimator._threads import one_blas_thread
+from fairmix.groups import warn_of_target
 from fairmix.tables import FileBlocks, PathLike, find_files
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class FileInput(Input):
         X : array-like or data frame of shape (n_rows, n_features)
             As in ``fit``.
         y : ignored
-            For scikit-learn's conventions.
+            For scikit-learn's conventions. Groups are ``sensitive_features``: a ``y`` without them
+            is an `IgnoredTargetWarning`.
         **settings
             ``sensitive_features`` and ``sample_weight``, as in ``fit``.
 
@@ -71,7 +73,8 @@ class FileInput(Input):
                 "fit_predict gives the labels in memory, but X is not in memory. Call fit, then "
                 "predict (for files with output, a Parquet file to write)."
             )
-        return super().fit_predict(X, y, **settings)  # type: ignore[misc]
+        warn_of_target(y, settings.get("sensitive_features"))
+        return super().fit_predict(X, **settings)  # type: ignore[misc]
 
     def _predict_files(self, X: Any, sensitive_features: Any, output: PathLike | None) -> Path:
         """Write the labels of files to a file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -199,10 +200,16 @@ class Learning(Callbacks, Prediction):
             del self.labels_
         self._publish_fairness(hard, soft, solution, table)
         self.lower_bound_ = solution.objective
-        self.history_ = np.array([tuple(row) for row in solution.history], dtype=HISTORY_DTYPE)
+        self._publish_history(solution.history)
         self.n_iter_ = len(solution.history)
         self.n_passes_ = table.passes
         self.converged_ = solution.status in (Status.CONVERGED, Status.STALLED)
+
+    def _publish_history(self, rows: Sequence[Iteration]) -> None:
+        self.history_ = np.array([tuple(row) for row in rows], dtype=HISTORY_DTYPE)
+        if len(self.groups_) < 2:
+            # Solvers see one group of all rows.
+            self.history_["gap"] = self.history_["balance"] = np.nan
 
     def _publish_fairness(
         self, hard: FloatArray, soft: FloatArray, solution: Solution, table: Table

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _num_samples
 
 from fairmix.columns import Columns, as_frame
 from fairmix.estimator._data import Assigned, Data, MemoryData
-from fairmix.estimator._learning import HISTORY_DTYPE, Learning
+from fairmix.estimator._learning import Learning
 from fairmix.estimator._threads import one_blas_thread
 from fairmix.fitting import (
     FAIRNESS_ROWS,
@@ -27,7 +27,7 @@ from fairmix.fitting import (
     resolution,
     solve,
 )
-from fairmix.groups import Groups, Seats, encode_groups, match_groups
+from fairmix.groups import Groups, Seats, encode_groups, match_groups, warn_of_target
 from fairmix.mixture import Mixture
 from fairmix.model import Model
 from fairmix.objective import Scaled
@@ -161,7 +161,8 @@ class Streaming(Learning):
             NumPy array, pandas, Polars or Arrow table. The first batch of a stream must hold
             every category and every group, and at least ``n_components`` rows.
         y : ignored
-            For scikit-learn's conventions.
+            For scikit-learn's conventions. Groups are ``sensitive_features``: a ``y`` without them
+            is an `IgnoredTargetWarning`.
         sensitive_features : str, array-like or table, default=None
             Group of each row, as in ``fit``: with every batch of a stream, or with none.
         sample_weight : array-like of shape (n_rows,), default=None
@@ -175,6 +176,7 @@ class Streaming(Learning):
             ``history_`` has a row and ``n_iter_`` a count for each call.
         """
         started = time.perf_counter()
+        warn_of_target(y, sensitive_features)
         if is_path(X):
             raise ValueError(
                 f"X={X!r} names files, a batch of a stream is a table. Read it first, or use fit, "
@@ -456,7 +458,7 @@ class Streaming(Learning):
             row = self._look(self._sample())
         before = stream.history[-1] if stream.history else None
         stream.history.append(row._replace(seconds=seconds + (before.seconds if before else 0.0)))
-        self.history_ = np.array([tuple(row) for row in stream.history], dtype=HISTORY_DTYPE)
+        self._publish_history(stream.history)
         self.n_iter_ = len(stream.history)
         self.converged_ = before is not None and abs(row.objective - before.objective) < self.tol
         for name in ("labels_", "n_passes_"):

@@ -66,7 +66,7 @@ def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
         **names,
         **groups,
         "rates_": rates if compared else None,
-        **_scalars(fields.section("fitted"), arrays, n_components),
+        **_scalars(fields.section("fitted"), arrays, n_components, compared),
     }
     fitted |= _fairness(fitted, parameters, n_components)
     metadata = fields.mapping("metadata")
@@ -294,14 +294,15 @@ def _figure(fitted: Fields, name: str) -> float:
     return fitted.number(name)
 
 
-def _scalars(fitted: Fields, arrays: Arrays, n_components: int) -> dict[str, Any]:
+def _scalars(fitted: Fields, arrays: Arrays, n_components: int, compared: bool) -> dict[str, Any]:
     names = fitted.texts("history", distinct=True)
     if not set(names) <= set(Iteration._fields):
         raise ModelFileError("model.json: fitted: history names an unknown column.")
     table = arrays.floats("history", None, len(names), finite=False)
     history = np.empty(len(table), dtype=[(name, np.float64) for name in names])
     for name, column in zip(names, table.T, strict=True):
-        history[name] = column
+        # Files of schema 1 have the gap and the balance of a single group, too.
+        history[name] = column if compared or name not in ("gap", "balance") else np.nan
     found: dict[str, Any] = {
         **{name: _figure(fitted, name) for name in SCALARS},
         "n_iter_": fitted.whole("n_iter_"),
