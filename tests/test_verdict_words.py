@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.model_selection import train_test_split
 
 from fairmix import FairMixture, compare, pareto_front
 from fairmix.baselines import AlignedFairKMeans
@@ -112,6 +113,19 @@ def test_a_comparison_judges_each_method_by_its_own_bound(gap_of):
     assert rows["fair"].test_gap > 0.01
     assert rows["aligned"].test_verdict is None
     assert found.to_dict()["rows"][1]["verdict"] == part
+
+
+def test_a_group_that_only_held_out_rows_have():
+    X, groups = blobs()
+    methods = {"fair": FairMixture(3, assignment="aware", random_state=0)}
+    before = compare(methods, X, sensitive_features=groups, test_size=300)
+    parts = train_test_split(np.arange(N_ROWS), test_size=300, random_state=0)
+    groups[parts[1][:2]] = "rare"
+    found = compare(methods, X, sensitive_features=groups, test_size=300)
+    assert (found.n_test, found.unjudged) == (298, {})
+    assert found.rows[0].verdict == before.rows[0].verdict == "met"
+    assert found.rows[0].test_verdict == "missed"
+    assert found.rows[0].warnings == ()
 
 
 def test_a_comparison_takes_missing_groups():

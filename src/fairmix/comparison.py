@@ -67,7 +67,7 @@ def compare(
         Clusters of the default methods; only for ``methods=None``.
     test_size : float or int, default=None
         Share or number of random rows that no method learns from. Methods that assign unseen rows
-        are measured on them too.
+        are measured on them too, without rows of a group that no row of the fit has.
     criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
         What the gaps are; see `fairmix.metrics`.
     min_group_size : int, default=30
@@ -132,6 +132,8 @@ def compare(
             np.arange(len(train.X)), test_size=test_size, random_state=random_state
         )
         train, test = train.take(parts[0]), train.take(parts[1])
+        # A group may be so small that none of its rows is in the fit: no map can place it.
+        test = test.take(np.flatnonzero(np.isin(test.groups, train.groups)))
         test = replace(test, among=train.judged)
     rows, models = [], {}
     with progress("compare", len(chosen), shown=bool(verbose)) as tick:

@@ -39,7 +39,7 @@ def main(
 ) -> None:
     """Fair model-based clustering: clusters that hold every group in its overall share.
 
-    Exit codes: 0 done, 1 bound missed under --strict, 2 wrong usage, 3 bad data.
+    Exit codes: 0 done, 1 bound not met under --strict, 2 wrong usage, 3 bad data.
     """
     if version:
         typer.echo(f"fairmix {__version__}")

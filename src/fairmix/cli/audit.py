@@ -48,6 +48,7 @@ def audit(
     from fairmix.verdict import judge_counts
 
     screen = Screen(quiet, json)
+    smallest = o.read_min_group_size(min_group_size)
     if strict and max_gap is None:
         raise typer.BadParameter("--strict needs a bound: give --max-gap.")
     if out is not None:
@@ -67,7 +68,6 @@ def audit(
         if rows.gaps:
             screen.note(gaps_text(rows))
         profile = profile_of(rows)
-        smallest = o.read_min_group_size(min_group_size)
         verdict = judge_counts(
             profile.counts,
             profile.groups,

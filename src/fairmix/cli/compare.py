@@ -53,6 +53,7 @@ def compare(
     from fairmix.comparison import compare as compare_methods
 
     screen = Screen(quiet, json)
+    smallest = o.read_min_group_size(min_group_size)
     if data is not None and not sensitive:
         raise typer.BadParameter("Name the column of groups of your data: --sensitive NAME")
     with screen.guarded():
@@ -69,7 +70,7 @@ def compare(
             n_clusters=clusters,
             test_size=test_size,
             criterion=criterion,
-            min_group_size=o.read_min_group_size(min_group_size),
+            min_group_size=smallest,
             missing_groups=missing_groups,
             random_state=seed,
             verbose=screen.bars,

@@ -27,9 +27,7 @@ def fit(
     sensitive: o.Sensitive,
     clusters: o.Clusters = "10",
     max_gap: o.MaxGap = 0.01,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Labels, model, report, metrics.")
-    ] = Path("results"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("results"),
     force: o.Force = False,
     numeric: o.Numeric = None,
     categorical: o.Categorical = None,

@@ -46,12 +46,12 @@ Incomplete = Annotated[
 ]
 MissingGroups = Annotated[
     Literal["error", "drop", "group"],
-    typer.Option(metavar="HOW", help="Rows without a group: or drop, group."),
+    typer.Option(metavar="HOW", help="Of groups; or drop, group."),
 ]
 # None is told apart from the default: only who asks for it accepts that some groups are not judged.
 MinGroupSize = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Judge groups of N rows; 30 if left out."),
+    typer.Option(metavar="N", help="Smallest group that is judged; 30 if left out."),
 ]
 Unknown = Annotated[
     Literal["error", "ignore"] | None,
@@ -120,6 +120,8 @@ def read_unknown(unknown: str | None, hold_out: float) -> str:
 
 def read_min_group_size(given: int | None) -> int:
     """Rows that a group needs to be judged."""
+    if given is not None and given < 1:
+        raise typer.BadParameter(f"--min-group-size {given}: give a number of at least 1.")
     return MIN_GROUP_SIZE if given is None else given
 
 
