@@ -2,6 +2,8 @@
 
 import json
 import re
+import warnings
+from dataclasses import replace
 from html.parser import HTMLParser
 from math import inf
 from pathlib import Path
@@ -19,7 +21,8 @@ from fairmix.report import render
 from fairmix.report.features import portraits
 from fairmix.report.figures import amount
 from fairmix.report.suppression import SafeCounts
-from fairmix.report.verdict import box, judged
+from fairmix.report.verdict import MEASURES, box, compared, judged
+from fairmix.verdict import Verdict, judge_counts
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -75,8 +78,9 @@ def people(n_rows: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
 
 def top(profile, model=None, certificate=None):
     """The box at the top of the report."""
-    safe, criterion = SafeCounts.of(profile.counts), "gap" if model is None else model.criterion
-    return box(profile, safe, judged(profile, model), criterion, model, certificate)
+    verdict, criterion = judged(profile, model), "gap" if model is None else model.criterion
+    part = compared(profile, verdict)
+    return box(part, SafeCounts.of(part.counts), verdict, criterion, model, certificate)
 
 
 @pytest.fixture(scope="module")
@@ -280,6 +284,156 @@ def test_a_plain_mixture_has_no_bound_to_meet(fitted):
     assert said.sentence.startswith("No bound is set. ")
     assert f"is {plain.label_gap_:.4f}." in said.sentence
     assert any("Shares are least even in cluster" in note for note in said.notes)
+
+
+def model_of(word, *, bound=0.02, unjudged=0, **settings):
+    """A model with a certain verdict, some of whose rows are of a third group, and its profile."""
+    X, groups, _ = make_grouped_blobs(600, 3, 2, separation=1.5, imbalance=0.3, random_state=0)
+    model = FairMixture(3, max_gap=bound, assignment="aware", random_state=0, **settings)
+    names = np.where(np.asarray(groups) == 0, "a", "b").astype("U9")
+    names[:unjudged] = "rare"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, sensitive_features=names)
+    assert model.verdict_ == word
+    return model, Profile.from_frame(X, model.labels_, names, clusters=["0", "1", "2"])
+
+
+def held_out(word, *, value=0.03, chance=0.05, unjudged=None):
+    """A certificate of held-out rows with a given verdict."""
+    found = certify([0, 1, 2] * 100, ["a", "b"] * 150)
+    verdict = Verdict(word, value, 0.02, 0.001, unjudged or {})
+    return replace(found, verdict=verdict, chance=chance)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "state", "words"),
+    [
+        (None, "met", "The bound is met: "),
+        (held_out("met", value=0.019), "met", "The bound is met: "),
+        (
+            held_out("missed"),
+            "chance",
+            "The bound is met on the rows of the fit; held-out rows are above it, within chance: ",
+        ),
+        (
+            held_out("missed", value=0.0819),
+            "missed",
+            "The bound is missed on held-out rows, by more than chance explains, and met on the ",
+        ),
+        (
+            held_out("not judged", value=np.nan, chance=np.nan),
+            "measured",
+            "The bound is met on the rows of the fit; held-out rows are too few to judge: ",
+        ),
+    ],
+)
+def test_the_box_is_of_both_verdicts(certificate, state, words):
+    model, profile = model_of("met")
+    said = top(profile, model, certificate)
+    assert (said.state, said.sentence[: len(words)]) == (state, words)
+    assert f"is {model.gap_:.4f}" in said.sentence
+    judged = certificate is not None and certificate.verdict.met is not None
+    assert ("held-out rows, and the bound is 0.02." in said.sentence) == judged
+    if judged:
+        value = certificate.verdict.value
+        both = f"is {model.gap_:.4f} on the rows of the fit and {value:.4f} on held-out rows"
+        assert both in said.sentence
+        assert any("Chance explains a gap of up to 0.0500" in note for note in said.notes)
+    page = render(profile, model=model, certificate=certificate)
+    assert f'class="verdict {state}"' in page
+    assert said.sentence in Page(page).words
+
+
+def test_a_missed_fit_is_missed_whatever_held_out_rows_say():
+    model, profile = model_of("met")
+    model.gap_ = model.label_gap_ = 0.3
+    for certificate in (None, held_out("met", value=0.01), held_out("missed")):
+        said = top(profile, model, certificate)
+        assert (said.state, said.sentence[:20]) == ("missed", "The bound is missed:")
+
+
+def test_groups_that_are_not_judged_are_named_and_in_no_table(fitted):
+    model, profile = model_of("met for the judged groups", unjudged=3)
+    html = render(profile, model=model)
+    page = Page(html)
+    assert 'class="verdict partly"' in html
+    assert f"The bound is met for the judged groups: {MEASURES['gap']} is " in page.words
+    assert f"{model.gap_:.4f}, and the bound is 0.02." in page.words
+    assert "Not judged: rare (fewer than 5 rows)." in page.words
+    assert "not judged rare (fewer than 5 rows)" in page.words
+    assert page.words.count("rare") == 2
+    assert "share of all 597 rows of the groups that are judged" in page.words
+    assert "600" not in page.words
+    assert "hidden" not in page.words
+    model, profile = model_of("met for the judged groups", unjudged=29)
+    page = Page(render(profile, model=model))
+    assert "Not judged: rare (29 rows)." in page.words
+    held = held_out("met", value=0.01, unjudged={"rare": 3, "b": 7})
+    notes = top(profile, model, held).notes
+    assert "Not judged among the held-out rows: b (7 rows)." in notes
+
+
+def test_a_bound_that_is_not_judged_is_neither_met_nor_missed():
+    model, profile = model_of("not judged", min_group_size=500)
+    html = render(profile, model=model, certificate=held_out("not judged"))
+    words = Page(html).words
+    assert 'class="verdict measured"' in html
+    assert "The bound is not judged: fewer than two groups have enough rows." in words
+    assert "gap not judged balance not judged" in words
+    assert "share of all 600 rows: where" in words
+    front = ParetoFront((FrontRow(0.1, *[np.nan] * 4, 9.0, 2.5, 3, "not judged"),), (model,))
+    assert (
+        "What other bounds would cost" not in Page(render(profile, model=model, front=front)).words
+    )
+
+
+def test_a_met_bound_below_a_row_says_so():
+    model, profile = model_of("met", bound=0.0)
+    assert 0 < model.gap_ <= model.resolution_
+    within = f"the bound is 0 (met as closely as whole rows can, within {model.resolution_:.2g})."
+    assert within in top(profile, model).sentence
+
+
+def test_a_front_has_a_column_of_verdicts(fitted, profile):
+    _, _, model, front = fitted
+    table = render(profile, model=model, front=front).split('id="front"')[1].split("</table>")[0]
+    assert re.findall(r'words">([^<]*)<', table) == ["met", "met", "met", "no bound"]
+
+
+def test_the_worst_cluster_is_named_or_said_to_be_hidden():
+    """Cluster 0 is the least even one and has few f; cluster 1 is uneven, too, and shown."""
+    counts = np.array([[3, 120, 877], [400, 60, 540]])
+    labels = np.concatenate([np.repeat([0, 1, 2], row) for row in counts])
+    sex = np.repeat(["f", "m"], 1000)
+    profile = Profile.from_frame(pd.DataFrame({"x": labels * 1.0}), labels, sex)
+    notes = top(profile).notes
+    assert "Shares are least even in a cluster with counts that are hidden." in notes
+    assert "The groups differ most in a cluster with counts that are hidden." in notes
+    assert not any("least even in cluster 1" in note for note in notes)
+    counts[0] = [30, 120, 850]
+    labels = np.concatenate([np.repeat([0, 1, 2], row) for row in counts])
+    profile = Profile.from_frame(pd.DataFrame({"x": labels * 1.0}), labels, sex)
+    notes = " ".join(top(profile).notes)
+    assert "Shares are least even in cluster 0, which has 21.5% of the rows: it is 7.0% f" in notes
+    assert "The groups differ most in cluster 0, which holds 3.0% of f and 40.0% of m." in notes
+
+
+def test_a_met_bound_is_not_said_to_be_more():
+    """A gap that is rounded up to hide counts is not rounded past the bound that it meets."""
+    frame, labels = people(4000)
+    sex = frame["sex"].to_numpy().copy()
+    sex[:] = "m"
+    sex[:60:2], sex[2001:2060:2] = "f", "f"
+    labels = labels.copy()
+    labels[np.flatnonzero(sex == "f")[:3]] = 2
+    labels[np.flatnonzero(sex == "m")[:300]] = 2
+    profile = Profile.from_frame(frame[["age"]], labels, sex)
+    verdict = judge_counts(profile.counts, profile.groups, 0.06)
+    assert verdict.word == "met"
+    words = Page(render(profile, verdict=verdict)).words
+    assert "The bound is met: " in words
+    assert "is at most 0.0600, and the bound is 0.06." in words
 
 
 def test_one_group_has_nothing_to_compare():

@@ -142,6 +142,27 @@ def test_hostile_names_are_text_and_run_nothing(page):
         _ = page.switch_to.alert.text
 
 
+@pytest.mark.parametrize(
+    ("state", "colour"),
+    [
+        ("met", "rgb(0, 121, 90)"),
+        ("partly", "rgb(0, 121, 90)"),
+        ("chance", "rgb(201, 130, 0)"),
+        ("missed", "rgb(179, 38, 30)"),
+        ("measured", "rgb(90, 101, 114)"),
+    ],
+)
+def test_the_box_has_the_colour_of_its_verdict(page, state, colour):
+    found = page.execute_script(
+        "const box = document.querySelector('.verdict'); box.className = `verdict ${arguments[0]}`;"
+        "const style = getComputedStyle(box);"
+        "return [style.borderLeftColor, style.borderLeftStyle, style.backgroundColor]",
+        state,
+    )
+    assert found[:2] == [colour, "dashed" if state == "partly" else "solid"]
+    assert found[2] != "rgba(0, 0, 0, 0)"
+
+
 @pytest.mark.parametrize("width", [320, 375, 768, 1280])
 def test_no_width_scrolls_sideways(page, width):
     metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}

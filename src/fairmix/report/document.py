@@ -31,7 +31,6 @@ from fairmix.report.verdict import (
     criterion_of,
     is_bounded,
     judged,
-    unjudged_text,
 )
 from fairmix.verdict import Verdict
 
@@ -100,14 +99,14 @@ def render(
     """
     criterion = criterion_of(model) if criterion is None else criterion
     verdict = judged(profile, model) if verdict is None else verdict
-    profile = compared(profile, verdict)
+    profile, whole = compared(profile, verdict), profile
     safe = SafeCounts.of(profile.counts)
     shares = panel(safe, profile.clusters, profile.groups, criterion)
     largest = np.argsort(-safe.sizes, kind="stable")[:PORTRAITS]
     charts: dict[str, Any] = {}
     content = {
         "box": box(profile, safe, verdict, criterion, model, certificate),
-        "unjudged": unjudged_text(verdict.unjudged),
+        "is_part": profile is not whole,
         "profile": profile,
         "title": "" if profile.title == UNKNOWN_TITLE else cut(profile.title),
         "group_names": [cut(name) for name in profile.groups],

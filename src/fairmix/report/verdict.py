@@ -188,10 +188,15 @@ def _against_bound(
     if held is None:
         return Box(state, f"{title}: {measure} is {text}, and the bound is {bound}.", notes)
     fresh = held.verdict
-    if verdict.holds and fresh.word == MISSED:
-        state = "chance" if held.by_chance else "missed"
-        way = "within chance" if held.by_chance else "by more than chance explains"
-        title += f" on the rows of the fit, and missed on held-out rows, {way}"
+    if verdict.holds and held.by_chance:
+        state = "chance"
+        title += " on the rows of the fit; held-out rows are above it, within chance"
+    elif verdict.holds and fresh.word == MISSED:
+        state = "missed"
+        title = (
+            "The bound is missed on held-out rows, by more than chance explains, and "
+            f"{verdict.word} on the rows of the fit"
+        )
     elif verdict.holds and fresh.word == NOT_JUDGED:
         state = "measured"
         title += " on the rows of the fit; held-out rows are too few to judge"
@@ -206,9 +211,8 @@ def _against_bound(
 
 def _explained(held: Certificate) -> str:
     return (
-        f"On {count(held.n_rows)} held-out rows, sampling explains a gap of up to "
-        f"{value(held.chance)}: so much 19 of 20 samples would show of a map that was tuned to "
-        "other rows."
+        f"Chance explains a gap of up to {value(held.chance)} on {count(held.n_rows)} held-out "
+        "rows: the map was tuned to other rows, and samples differ. 19 of 20 would show less."
     )
 
 
