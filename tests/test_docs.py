@@ -57,6 +57,7 @@ ROOMS = (
     "fairmix.plot",
     "fairmix.profile",
     "fairmix.report",
+    "fairmix.verdict",
 )
 PROMISES = re.compile(
     r"\b(remov|solv|eliminat|cur|fix)(e|es|ed|ing|s)? (the |all |any )?(bias|unfairness|fairness)\b"

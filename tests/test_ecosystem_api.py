@@ -24,7 +24,7 @@ PUBLIC = {
         "to_onnx",
     ],
     "fairmix.baselines": ["AlignedFairKMeans", "FairletKMeans", "VariationalFairKMeans"],
-    "fairmix.certificate": ["Certificate", "ChanceGap", "certify", "chance_gap"],
+    "fairmix.certificate": [*("Certificate", "ChanceGap", "certify", "chance_gap", "sampling_gap")],
     "fairmix.comparison": ["Comparison", "MethodRow", "compare", "default_methods"],
     "fairmix.datasets": [
         "CensusData",
@@ -74,6 +74,7 @@ PUBLIC = {
     ],
     "fairmix.profile": ["Categories", "Numbers", "Profile", "share_interval"],
     "fairmix.report": ["render"],
+    "fairmix.verdict": ["Verdict", "judge", "judge_counts", "label_resolution", "verdict_of"],
 }
 PARAMETERS = [
     "n_components",
@@ -83,6 +84,8 @@ PARAMETERS = [
     "assignment",
     "solver",
     "criterion",
+    "min_group_size",
+    "missing_groups",
     "covariance_type",
     "categorical_features",
     "handle_unknown",

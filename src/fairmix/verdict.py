@@ -17,24 +17,7 @@ from numpy.typing import ArrayLike
 
 from fairmix.criteria import CRITERIA
 
-__all__ = [
-    "MET",
-    "MET_FOR_JUDGED",
-    "MIN_GROUP_SIZE",
-    "MISSED",
-    "NOT_JUDGED",
-    "NO_BOUND",
-    "SOFT_RESOLUTION",
-    "WORDS",
-    "Verdict",
-    "judge",
-    "judge_counts",
-    "label_resolution",
-    "listed_groups",
-    "met_of",
-    "verdict_of",
-    "within",
-]
+__all__ = ["Verdict", "judge", "judge_counts", "label_resolution", "verdict_of"]
 
 MET = "met"
 MISSED = "missed"
