@@ -75,7 +75,7 @@ def assert_same(actual: object, expected: object, name: str) -> None:
 
 def assert_same_model(actual: FairMixture, expected: FairMixture) -> None:
     """Every attribute that a file holds."""
-    left = {"labels_", "_stream", "metadata_", "checkpoint", "n_jobs", "verbose"}
+    left = {"labels_", "_stream", "_seen", "metadata_", "checkpoint", "n_jobs", "verbose"}
     assert set(vars(actual)) - left == set(vars(expected)) - left
     for name in sorted(set(vars(expected)) - left):
         assert_same(getattr(actual, name), getattr(expected, name), name)
