@@ -22,6 +22,7 @@ BENCHMARKS = (
     "kernel",
     "census",
     "tabular",
+    "groups",
     "passes",
     "memory",
     "startup",

@@ -17,7 +17,7 @@ from benchmarks.harness import Ratio, medians  # noqa: E402
 from benchmarks.run import BENCHMARKS, FOLDER, PAGE, document, line  # noqa: E402
 
 # With a run at tiny sizes; the others measure nothing that depends on a size.
-TINY = ["census", "tabular", "passes", "memory", "startup", "growth"]
+TINY = ["census", "tabular", "groups", "passes", "memory", "startup", "growth"]
 EXPECTED = {
     "census": {
         *(f"{a} {w}" for a in ("blind", "aware") for w in ("sub-sample 5 %", "full EM")),

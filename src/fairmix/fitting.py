@@ -30,7 +30,7 @@ from fairmix.solvers import (
     Strength,
 )
 from fairmix.tables import Batches, Moments, Rowlike, Store, Table, count_batches, count_rows
-from fairmix.totals import FloatArray
+from fairmix.totals import FEW_GROUPS, FloatArray
 from fairmix.verdict import SOFT_RESOLUTION, within
 
 # Parameters and, where they are known, multipliers.
@@ -47,7 +47,8 @@ SHARPNESS = 100.0
 SCREEN_ROWS = 16_384
 SCREEN_STARTS = 3
 SCREEN_ROUNDS = {"aware": (8,), "blind": (10, 15)}
-DUAL_ITERATIONS = 200
+# Iterations of a climb at most: of few groups, and the least of many, of which each takes longer.
+DUAL_ITERATIONS = (200, 40)
 # Rows on which most of a climb and of the cooling down is done, where there are twice as many, and
 # the patience that so few rows allow.
 NEAR_ROWS = 50_000
@@ -291,7 +292,7 @@ def _solve_dual(
     Only the tilt is then solved for on all rows.
     """
     bounded = settings.fairness_strength == "auto"
-    solver = make_dual(settings, learn.n_batches)
+    solver = make_dual(settings, learn.n_batches, table.n_groups)
     starts: list[Beginning] = [] if warm is None else [(warm, None)]
     levels = []
     if warm is None:
@@ -300,7 +301,8 @@ def _solve_dual(
     near = _near(learn, rng)
     if learn.table.n_rows > 2 * NEAR_ROWS:
         # Most of a climb needs few rows.
-        short = replace(make_dual(settings, n_batches=1), patience=NEAR_PATIENCE)
+        short = make_dual(settings, n_batches=1, n_groups=table.n_groups)
+        short = replace(short, patience=NEAR_PATIENCE)
         for level in [*levels, near]:
             rows = Objective(learn.mixture, level)
             approached = [short.climb(rows, theta, multipliers=start) for theta, start in starts]
@@ -330,8 +332,10 @@ def _rates_table(objective: Objective) -> Table:
     return table
 
 
-def make_dual(settings: Settings, n_batches: int) -> Dual:
+def make_dual(settings: Settings, n_batches: int, n_groups: int) -> Dual:
     """Our solver."""
+    most, least = DUAL_ITERATIONS
+    iterations = max(least, most * FEW_GROUPS // max(n_groups, FEW_GROUPS))
     blind = settings.assignment == "blind"
     return Dual(
         settings.measure,
@@ -341,7 +345,7 @@ def make_dual(settings: Settings, n_batches: int) -> Dual:
         labels=settings.on_labels,
         temperature=0.3 if settings.on_labels else 1.0,
         equal_weights=settings.on_labels or blind,
-        max_iter=settings.max_iter or DUAL_ITERATIONS * n_batches,
+        max_iter=settings.max_iter or iterations * n_batches,
         tol=settings.tol,
     )
 

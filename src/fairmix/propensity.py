@@ -8,13 +8,14 @@ coefficients only.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.totals import FloatArray, IntArray, Rows, by_column
+from fairmix.totals import FEW_GROUPS, FloatArray, IntArray, Rows, by_column
 
 # Squares and products of up to this many numeric columns; above it, squares only.
 PRODUCT_COLUMNS = 20
@@ -114,6 +115,7 @@ def fit_propensity(
 ) -> Propensity:
     """Fit P(group | x) to the rows."""
     # Imported late: of all that `FairMixture` needs, only blind fits need this slow import.
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     numbers = None
@@ -135,8 +137,15 @@ def fit_propensity(
         np.where(np.arange(X.shape[1]) < n_powers, scale.mean, 0.0),
         np.where(np.arange(X.shape[1]) < n_powers, scale.deviation, 1.0),
     )
-    regression = LogisticRegression(solver="newton-cholesky", C=1.0, tol=1e-6, max_iter=50)
-    regression.fit(scale(X), groups, sample_weight=weight)
+    # The Hessian of all coefficients takes long where groups are many.
+    how: dict[str, Any] = {"solver": "newton-cholesky", "tol": 1e-6, "max_iter": 50}
+    if n_groups > FEW_GROUPS:
+        how = {"solver": "lbfgs", "tol": 1e-5, "max_iter": 200}
+    regression = LogisticRegression(C=1.0, **how)
+    with warnings.catch_warnings():
+        # A model that is not at its end yet is one, too; what counts are the rates of real groups.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        regression.fit(scale(X), groups, sample_weight=weight)
     coefficients = regression.coef_ / scale.deviation
     intercepts = regression.intercept_ - coefficients @ scale.mean
     if n_groups == 2:

@@ -28,6 +28,9 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.integer[Any]]
 
+# Up to this many groups everything is worked out in full. With more, what would grow faster than
+# their number is done in another way, or less often.
+FEW_GROUPS = 3
 # Rows that `by_column` takes as one.
 RUN_ROWS = 64
 
@@ -247,7 +250,8 @@ class Totals:
         Rows of each group whose most probable cluster is k; empty unless asked for.
     curvature : (R, K, R, K) array
         ``sum_i a_i a_i^T (x) (diag psi_i - psi_i psi_i^T)`` with a = C rho for the R contrasts C
-        that the pass was given; empty without them.
+        that the pass was given; empty without them. (M, K, K) for an aware map of many groups: the
+        sums over the rows of each, which no contrast mixes.
     """
 
     weight: float

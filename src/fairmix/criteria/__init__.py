@@ -1,5 +1,5 @@
 """Criteria of group fairness."""
 
-from fairmix.criteria.aggregates import CRITERIA, Criterion, smallest_ratio
+from fairmix.criteria.aggregates import CRITERIA, Criterion, Face, smallest_ratio
 
-__all__ = ["CRITERIA", "Criterion", "smallest_ratio"]
+__all__ = ["CRITERIA", "Criterion", "Face", "smallest_ratio"]

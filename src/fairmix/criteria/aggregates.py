@@ -15,12 +15,36 @@ criterion            measure of a cluster           aggregate
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from fairmix.criteria.measures import MeanPair, Measure, Path, WorstPair
-from fairmix.totals import FloatArray
+from fairmix.totals import FEW_GROUPS, FloatArray, IntArray
+
+# Rates that differ by less have met.
+MET = 1e-13
+
+
+class Face(NamedTuple):
+    """Where a projection ends: rates that have met, and what keeps its value.
+
+    The derivative of the projection there is again one: the mean over the rates that have met, less
+    what is along the normals.
+
+    Attributes
+    ----------
+    pools : (M, K) int array
+        Rates with the same number, all of one cluster, have met.
+    sizes : (R,) int array
+        How many have each number.
+    normals : (J, M, K) array
+        Of length one, and orthogonal to each other.
+    """
+
+    pools: IntArray
+    sizes: IntArray
+    normals: FloatArray
 
 
 class Criterion(Protocol):
@@ -40,6 +64,9 @@ class Criterion(Protocol):
 
     def project_slope(self, rates: FloatArray, projected: FloatArray) -> FloatArray:
         """Derivative of ``project`` at rates whose projection is known, (M, K, M, K)."""
+
+    def face(self, rates: FloatArray, projected: FloatArray) -> Face:
+        """The same derivative by its parts, which are few also where groups are many."""
 
     def support(self, multipliers: FloatArray) -> float:
         """The dual norm: largest ``<multipliers, x>`` over value(x) <= 1."""
@@ -81,6 +108,8 @@ class LargestOverClusters:
 
     def shrink(self, rates: FloatArray, amount: float) -> FloatArray:
         """All clusters above a common level come down to it; their amounts add up to ``amount``."""
+        if len(rates) > FEW_GROUPS:
+            return _levelled(self.measure, rates, amount)
         paths = _paths(self.measure, rates)
         levels = np.unique(np.concatenate([path.values for path in paths]))
         spent = np.sum([_amount(path, levels) for path in paths], axis=0)
@@ -93,6 +122,15 @@ class LargestOverClusters:
         squares = np.einsum("gk,gk->k", moves, moves)
         scaled = moves / np.where(squares > 0, squares, 1)
         return slope - _per_cluster(moves, scaled)
+
+    def face(self, rates: FloatArray, projected: FloatArray) -> Face:
+        """A normal for each cluster that was cut."""
+        pools, sizes, moves = _met(self.measure, rates, projected)
+        lengths = np.sqrt(np.einsum("gk,gk->k", moves, moves))
+        cut = np.flatnonzero(lengths)
+        normals = np.zeros((len(cut), *rates.shape))
+        normals[np.arange(len(cut)), :, cut] = (moves[:, cut] / lengths[cut]).T
+        return Face(pools, sizes, normals)
 
     def support(self, multipliers: FloatArray) -> float:
         """Sum over clusters."""
@@ -115,7 +153,7 @@ class LargestOverClusters:
 class SumOverClusters:
     """All clusters count."""
 
-    measure: Measure
+    measure: MeanPair
 
     def value(self, rates: FloatArray) -> float:
         """Value at rates."""
@@ -127,6 +165,8 @@ class SumOverClusters:
 
     def project(self, rates: FloatArray, bound: float) -> FloatArray:
         """The same amount for every cluster."""
+        if len(rates) > FEW_GROUPS and bound > 0:
+            return self.measure.cut_sum(rates, bound)
         paths = _paths(self.measure, rates)
         amounts = np.unique(np.concatenate([path.amounts for path in paths]))
         left = np.sum([np.interp(amounts, path.amounts, path.values) for path in paths], axis=0)
@@ -143,6 +183,12 @@ class SumOverClusters:
         slope, moves = _cut_slope(self.measure, rates, projected)
         square = np.vdot(moves, moves)
         return slope - np.einsum("gk,hl->gkhl", moves, moves) / square if square > 0 else slope
+
+    def face(self, rates: FloatArray, projected: FloatArray) -> Face:
+        """One normal for all clusters."""
+        pools, sizes, moves = _met(self.measure, rates, projected)
+        length = np.linalg.norm(moves)
+        return Face(pools, sizes, moves[None] / length if length > 0 else moves[:0, None])
 
     def support(self, multipliers: FloatArray) -> float:
         """Largest over clusters."""
@@ -200,13 +246,37 @@ def _paths(measure: Measure, rates: FloatArray) -> list[Path]:
 
 def _cut(measure: Measure, rates: FloatArray, level: float) -> FloatArray:
     """Bring the value of every cluster down to ``level``."""
+    if level > 0 and len(rates) > 2:
+        return measure.cut(rates, level)
     middle = rates.mean(axis=0)
     if level <= 0:
         return np.broadcast_to(middle, rates.shape).copy()
-    if len(rates) > 2:
-        return measure.cut(rates, level)
     away = np.clip(rates - middle, -level / 2, level / 2)
     return np.where(np.ptp(rates, axis=0) <= level, rates, middle + away)
+
+
+def _levelled(measure: Measure, rates: FloatArray, amount: float) -> FloatArray:
+    """``shrink`` by Newton's method on the level: amounts fall with it, convex and in pieces."""
+    middle = rates.mean(axis=0)
+    if measure.dual_norms(rates - middle).sum() <= amount:
+        return np.broadcast_to(middle, rates.shape).copy()
+    values = measure.values(rates)
+    top = float(values.max())
+    # If the largest one alone came down, all of its rates by themselves.
+    goal = top - amount * float((measure.slopes(rates)[:, values.argmax()] ** 2).sum())
+    level = top
+    # At most as many pieces as rates that can meet, after as many halves as a number has digits.
+    for _ in range(rates.size + np.finfo(rates.dtype).nmant):
+        if abs(goal - level) <= 1e-15 * top:
+            break
+        level = goal if goal > 0 else level / 2
+        cut = _cut(measure, rates, level)
+        moves = _met(measure, rates, cut)[2]
+        squares = (moves * moves).sum(axis=0)
+        active = squares > 0
+        spent = (((rates - cut) * moves).sum(axis=0)[active] / squares[active]).sum()
+        goal = level + (spent - amount) / (1 / squares[active]).sum()
+    return _cut(measure, rates, level)
 
 
 def _shrink(measure: Measure, rates: FloatArray, amounts: FloatArray) -> FloatArray:
@@ -235,15 +305,37 @@ def _cut_slope(
     """
     n_groups, n_clusters = rates.shape
     was_cut = (cut != rates).any(axis=0)
-    met = np.abs(cut.T[:, :, None] - cut.T[:, None, :]) <= 1e-13
+    met = np.abs(cut.T[:, :, None] - cut.T[:, None, :]) <= MET
     average = np.where(was_cut[:, None, None], met, np.eye(n_groups, dtype=bool))
     average = average / average.sum(axis=2, keepdims=True)
     slope = np.zeros((n_groups, n_clusters, n_groups, n_clusters))
     clusters = np.arange(n_clusters)
     slope[:, clusters, :, clusters] = average
     moves = np.einsum("kgh,hk->gk", average, measure.slopes(rates)) * was_cut
-    moves[np.abs(moves) < 1e-13] = 0.0
+    moves[np.abs(moves) < MET] = 0.0
     return slope, moves
+
+
+def _met(
+    measure: Measure, rates: FloatArray, cut: FloatArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """The pools of a `Face`, their sizes, and ``moves`` as those of ``_cut_slope``."""
+    n_groups, n_clusters = rates.shape
+    was_cut = (cut != rates).any(axis=0)
+    by_cluster = np.ascontiguousarray(cut.T)
+    order = by_cluster.argsort(axis=1)
+    order += np.arange(0, rates.size, n_groups)[:, None]
+    sorted_cut = by_cluster.ravel()[order]
+    apart = np.ones((n_clusters, n_groups), dtype=bool)
+    apart[:, 1:] = (sorted_cut[:, 1:] - sorted_cut[:, :-1] > MET) | ~was_cut[:, None]
+    # Numbers go on from cluster to cluster.
+    numbers = np.empty(rates.size, dtype=np.intp)
+    numbers[order.ravel()] = apart.ravel().cumsum() - 1
+    sizes = np.bincount(numbers)
+    sums = np.bincount(numbers, measure.slopes(rates).T.ravel())
+    moves = (sums / sizes)[numbers].reshape(n_clusters, n_groups).T * was_cut
+    moves[np.abs(moves) < MET] = 0.0
+    return numbers.reshape(n_clusters, n_groups).T, sizes, moves
 
 
 def _per_cluster(first: FloatArray, second: FloatArray) -> FloatArray:

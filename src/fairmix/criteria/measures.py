@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from fairmix.totals import FloatArray
+from fairmix.totals import FloatArray, IntArray
 
 
 class Path(NamedTuple):
@@ -76,33 +76,70 @@ class MeanPair:
 
     def slopes(self, rates: FloatArray) -> FloatArray:
         """Coefficient of each rate."""
-        order = np.argsort(rates, axis=0, kind="stable")
         out = np.empty_like(rates)
-        coefficients = self._coefficients(len(rates))[:, None]
-        np.put_along_axis(out, order, np.broadcast_to(coefficients, rates.shape), axis=0)
+        order = np.argsort(rates, axis=0, kind="stable")
+        out[order, np.arange(rates.shape[1])] = self._coefficients(len(rates))[:, None]
         return out
 
     def cut(self, rates: FloatArray, level: float) -> FloatArray:
-        """Newton's method on the amounts: the value is convex and piecewise linear in each."""
+        """Every cluster by an amount of its own."""
         if len(rates) == 3:
             # The sum over the three pairs is twice the range.
             return WorstPair().cut(rates, 1.5 * level)
-        order = np.argsort(rates, axis=0, kind="stable")
-        start = np.take_along_axis(rates, order, axis=0)
-        w = self._coefficients(len(rates))[:, None]
-        now, amounts = start, np.zeros(rates.shape[1])
-        for _ in range(len(rates)):
-            excess = (w * now).sum(axis=0) - level
-            met = now[:, None] == now[None, :]
-            slope = (w * (met * w[None]).sum(axis=1) / met.sum(axis=1)).sum(axis=0)
-            active = (excess > 1e-15) & (slope > 0)
-            if not active.any():
+        return self._lowered(rates, level, together=False)
+
+    def cut_sum(self, rates: FloatArray, level: float) -> FloatArray:
+        """Nearest rates at which the values of all clusters add up to at most ``level`` > 0."""
+        return self._lowered(rates, level, together=True)
+
+    def _lowered(self, rates: FloatArray, level: float, *, together: bool) -> FloatArray:
+        """Newton's method on the amounts: values are convex and piecewise linear in them.
+
+        Sorted rates move by the amount times their coefficients; those that meet stay together, in
+        pools. While the pools are the same, a value is a linear function of the amount.
+        """
+        n_groups, n_clusters = rates.shape
+        most = level * n_groups * (n_groups - 1) / 2
+        by_cluster = np.ascontiguousarray(rates.T)
+        # Where the entries of all clusters stand, one cluster after the other, each sorted.
+        order = by_cluster.argsort(axis=1, kind="stable")
+        order += np.arange(0, rates.size, n_groups)[:, None]
+        start = by_cluster.ravel()[order]
+        # Whole numbers, whose sum over all groups is exactly zero.
+        speeds = np.arange(1.0 - n_groups, n_groups, 2.0)
+        excess = start @ speeds - most
+        if together:
+            # Of all clusters, at the mean of their slopes.
+            excess = np.full(n_clusters, excess.mean() + (1 - 1 / n_clusters) * most)
+        if excess.max() <= 0:
+            return rates.copy()
+        amounts = np.maximum(excess, 0) / (speeds @ speeds)
+        # One regression for all clusters: farther apart than any two rates, they do not mix.
+        away = start - start.mean(axis=1, keepdims=True)
+        apart = away + 1.5 * (away.max() - away.min()) * np.arange(n_clusters)[:, None]
+        tiled, start = np.concatenate([speeds] * n_clusters), start.ravel()
+        rounding = 1e-15 * np.abs(rates).max()
+        for _ in range(rates.size):
+            pools = isotonic_regression((apart - amounts[:, None] * speeds).ravel())
+            first, size = pools.blocks[:-1], pools.weights
+            cluster = first // n_groups
+            speed = np.add.reduceat(tiled, first)
+            mean, position = speed / size, np.add.reduceat(start, first)
+            excess = np.bincount(cluster, mean * position, n_clusters) - most
+            slope = np.bincount(cluster, mean * speed, n_clusters)
+            if together:
+                excess = np.full(n_clusters, excess.sum() + (n_clusters - 1) * most)
+                slope = np.full(n_clusters, slope.sum())
+            # Amounts rise to the root from below. Slopes are whole numbers over sizes, or zero.
+            amounts = np.maximum(amounts, excess / np.maximum(slope, 0.5 / n_groups))
+            lowered = position / size - amounts[cluster] * mean
+            # Where no two pools have met on the way, it ended at the root.
+            met = (lowered[1:] < lowered[:-1] - rounding) & (cluster[1:] == cluster[:-1])
+            if not met.any():
                 break
-            amounts = amounts + np.where(active, excess / np.where(active, slope, 1), 0)
-            now = np.where(amounts > 0, _isotonic(start - amounts * w), start)
-        out = np.empty_like(rates)
-        np.put_along_axis(out, order, now, axis=0)
-        return out
+        out = np.empty(rates.size)
+        out[order.ravel()] = np.repeat(lowered, size.astype(np.intp))
+        return np.where(amounts > 0, out.reshape(n_clusters, n_groups).T, rates)
 
     def path(self, column: FloatArray) -> Path:
         """Sorted rates move with the speed of their coefficients, stick when they meet."""
@@ -171,13 +208,21 @@ class WorstPair:
         The imbalance is piecewise linear in a with knots at the rates and the rates less level.
         """
         knots = np.sort(np.vstack([rates, rates - level]), axis=0)
-        below = np.maximum(knots[:, None] - rates, 0).sum(axis=1)
-        above = np.maximum(rates - level - knots[:, None], 0).sum(axis=1)
-        imbalance = below - above
         clusters = np.arange(rates.shape[1])
-        right = np.clip((imbalance <= 0).sum(axis=0), 1, len(knots) - 1)
-        f0, f1 = imbalance[right - 1, clusters], imbalance[right, clusters]
-        a0, a1 = knots[right - 1, clusters], knots[right, clusters]
+
+        def imbalance(knot: IntArray) -> FloatArray:
+            a = knots[knot, clusters]
+            below = np.maximum(a - rates, 0).sum(axis=0)
+            return np.asarray(below - np.maximum(rates - level - a, 0).sum(axis=0))
+
+        # It rises with a: halve the knots until the two around zero are left.
+        left, right = np.zeros_like(clusters), np.full_like(clusters, len(knots) - 1)
+        while (right - left > 1).any():
+            middle = (left + right) // 2
+            low = imbalance(middle) <= 0
+            left, right = np.where(low, middle, left), np.where(low, right, middle)
+        f0, f1 = imbalance(left), imbalance(right)
+        a0, a1 = knots[left, clusters], knots[right, clusters]
         a = a0 - f0 * (a1 - a0) / np.where(f1 > f0, f1 - f0, 1)
         inside = np.ptp(rates, axis=0) <= level
         return np.where(inside, rates, np.clip(rates, a, a + level))
@@ -217,14 +262,3 @@ class WorstPair:
     def of_pairs(self, differences: FloatArray) -> float:
         """The largest of the pairs."""
         return float(differences[np.triu_indices(len(differences), 1)].max())
-
-
-def _isotonic(columns: FloatArray) -> FloatArray:
-    """Nearest non-decreasing columns: x_j = max over a <= j of min over b >= j of mean(a..b)."""
-    n_rows = len(columns)
-    sums = np.concatenate([np.zeros((1, columns.shape[1])), np.cumsum(columns, axis=0)])
-    first, last = np.indices((n_rows, n_rows))
-    length = np.maximum(last - first + 1, 1)[:, :, None]
-    means = np.where((last >= first)[:, :, None], (sums[1:] - sums[:-1, None]) / length, np.inf)
-    lowest = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
-    return np.asarray(np.where((first <= last)[:, :, None], lowest, -np.inf).max(axis=0))

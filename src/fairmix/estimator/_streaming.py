@@ -376,7 +376,7 @@ class Streaming(Learning):
         n_groups = Seats.of(stream.groups).n_groups
         fair = settings.fairness_strength != 0 and n_groups > 1
         if fair and settings.solver == "dual":
-            return Online(make_dual(settings, 1))
+            return Online(make_dual(settings, 1, n_groups))
         climber = make_climber(settings, 1)
         steps = EM_STEPS if isinstance(climber, EM) else GRADIENT_STEPS
         few = replace(climber, max_iter=steps, tol=0.0)

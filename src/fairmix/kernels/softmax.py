@@ -14,6 +14,7 @@ is linear in a row (features, one, rho) is one product with the block's ``design
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -31,8 +32,8 @@ LOWERED = 60.0
 # Without the floor some percent of the responsibilities of well separated clusters are denormal
 # numbers, at which processors make exp, and many of them also products, up to ten times as slow.
 NEGLIGIBLE = 7.8e-20
-# Up to this many groups, curvature is summed per pair of contrasts; above, per group.
-FEW_GROUPS = 3
+# From this many contrasts on, one product gives the curvature; fewer are summed pair by pair.
+MANY_CONTRASTS = 3
 # Up to this many dense features their sums come with the masses from one product. That depends on
 # nothing else, so that the same rows always give the same bits.
 FEW_FEATURES = 64
@@ -176,6 +177,7 @@ def forward(
     likelihood: bool = True,
     hard: bool = False,
     contrasts: FloatArray | None = None,
+    within_groups: bool = False,
     rough: bool = False,
     masses: bool = True,
 ) -> Forward:
@@ -183,9 +185,10 @@ def forward(
 
     The log-likelihood is free when there is neither offset nor temperature; otherwise it costs a
     second sweep and ``likelihood=False`` leaves it out (NaN). ``hard`` asks for the masses of the
-    hard labels, ``contrasts`` (R, M) for the curvature of the dual along them. ``rough`` rounds
-    the responsibilities, not the logits and labels, to single precision, whose ``exp`` is several
-    times as fast. ``masses=False`` leaves the masses out.
+    hard labels, ``contrasts`` (R, M) for the curvature of the dual along them, ``within_groups``
+    for that of each group. ``rough`` rounds the responsibilities, not the logits and labels, to
+    single precision, whose ``exp`` is several times as fast. ``masses=False`` leaves the masses
+    out.
     """
     log_likelihood = np.nan
     if likelihood and not tilt.plain:
@@ -195,6 +198,11 @@ def forward(
     psi, logsumexp = _softmax(block, tilt, lowered, taken, rough=rough)
     normaliser = tilt.temperature * logsumexp
     linear, mass, model_mass = _masses(block, psi) if masses else (None, None, None)
+    curvature: FloatArray = NOTHING
+    if within_groups:
+        curvature = _within_groups(block, psi)
+    elif contrasts is not None:
+        curvature = _curvature(block, psi, contrasts)
     return Forward(
         psi=psi,
         linear=linear,
@@ -205,7 +213,7 @@ def forward(
         mass=mass,
         model_mass=model_mass,
         hard_mass=hard_mass,
-        curvature=NOTHING if contrasts is None else _curvature(block, psi, contrasts),
+        curvature=curvature,
     )
 
 
@@ -283,20 +291,45 @@ def _masses(block: Block, psi: FloatArray) -> tuple[FloatArray | None, FloatArra
 
 def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArray:
     """``sum_i w_i a_i a_i^T (x) (diag psi_i - psi_i psi_i^T)`` with a = C rho, (R, K, R, K)."""
+    if len(contrasts) >= MANY_CONTRASTS:
+        return _by_contrasts(block, psi, contrasts)
     weight = np.ones(block.n_rows) if block.weight is None else block.weight
     size = len(contrasts)
-    if block.propensity is None and block.n_groups > FEW_GROUPS:
-        # a is the same for all rows of a group: one product per group, of its rows.
-        members = [np.flatnonzero(block.groups == g) for g in range(block.n_groups)]
-        spreads = np.concatenate([_spread(psi[:, rows], weight[None, rows]) for rows in members])
-        pairs = contrasts[:, None] * contrasts[None]
-        return np.tensordot(pairs, spreads, axes=1).transpose(0, 2, 1, 3)
     a = contrasts @ block.propensity if block.propensity is not None else contrasts[:, block.groups]
     pairs_of_rows = [(r, c) for r in range(size) for c in range(r + 1)]
     rows, columns = (list(side) for side in zip(*pairs_of_rows, strict=True))
     out = np.empty((size, len(psi), size, len(psi)))
     out[rows, :, columns] = _spread(psi, weight * a[rows] * a[columns])
     out[columns, :, rows] = out[rows, :, columns]
+    return out
+
+
+def _within_groups(block: Block, psi: FloatArray) -> FloatArray:
+    """``sum_i w_i (diag psi_i - psi_i psi_i^T)`` over the rows of each group, (M, K, K)."""
+    # Groups side by side, so that the work does not grow with their number; rows aside come last.
+    order = np.argsort(block.groups, kind="stable")
+    ends = np.cumsum(np.bincount(block.groups, minlength=block.n_groups)[: block.n_groups])
+    psi_of = psi[:, order]
+    weighted = psi_of if block.weight is None else psi_of * block.weight[order].astype(psi.dtype)
+    out = np.zeros((block.n_groups, len(psi), len(psi)))
+    for g, (start, end) in enumerate(itertools.pairwise([0, *ends])):
+        out[g] = -(weighted[:, start:end] @ psi_of[:, start:end].T)
+    out[:, np.arange(len(psi)), np.arange(len(psi))] += _by_group(block, psi)
+    return out
+
+
+def _by_contrasts(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArray:
+    """The curvature by one product of all contrasts and clusters."""
+    a = contrasts @ block.propensity if block.propensity is not None else contrasts[:, block.groups]
+    a = a.astype(psi.dtype)
+    if block.weight is not None:
+        a *= np.sqrt(block.weight).astype(psi.dtype)
+    R, K = len(a), len(psi)
+    both = (a[:, None] * psi).reshape(R * K, -1)
+    # A product with itself needs half the work.
+    out = -(both @ both.T).astype(np.float64).reshape(R, K, R, K)
+    for k in range(K):
+        out[:, k, :, k] += both[k::K] @ a.T
     return out
 
 

@@ -18,11 +18,12 @@ from fairmix.criteria import Criterion
 from fairmix.kernels import Tilt as Map
 from fairmix.kernels import tilted
 from fairmix.tables import Rowlike
-from fairmix.totals import Block, FloatArray, IntArray, Logits
+from fairmix.totals import FEW_GROUPS, Block, FloatArray, IntArray, Logits
 
 # Rows that are gathered, and those that all lines together may look at.
 NEAR_ROWS = 20_000
 LINE_ROWS = 5_000_000
+# and of up to three groups; fewer of more, because each line looks at the rates of all.
 MOST_LINES = 800
 # A cluster keeps at least this share of its rows: an empty one has no gap, and is no solution.
 KEPT_SHARE = 0.5
@@ -140,7 +141,8 @@ class Search:
         self.moved: FloatArray = np.zeros(mass.shape)
         self.n_groups = len(mass)
         self.rng = np.random.default_rng(0)
-        self.lines_left = int(min(MOST_LINES, LINE_ROWS / max(len(near.lead), 1)))
+        most = MOST_LINES * min(1.0, FEW_GROUPS / self.n_groups)
+        self.lines_left = int(max(1, min(most, LINE_ROWS / max(len(near.lead), 1))))
 
     def excess(self) -> float:
         """How far the labels are from the bound."""

@@ -11,6 +11,8 @@ Lagrangian in the rates c: with w = c + sigma lambda, the inner problem
 
 is smooth and convex, P being the projection on the allowed rates. Newton steps with backtracking
 solve it; both loops end after a few steps because everything is piecewise quadratic.
+
+This is for few groups, whose H is a matrix; ``many`` has the same for more.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fairmix.criteria import Criterion
+from fairmix.solvers.many import Accuracy, Curvature, many_multipliers
 from fairmix.solvers.sparse import sparse_multipliers
 from fairmix.totals import FloatArray
 
@@ -39,7 +42,7 @@ class Constraint(Protocol):
         """What is subtracted from the objective."""
 
     def multipliers(
-        self, start: FloatArray, rates: FloatArray, curvature: FloatArray
+        self, start: FloatArray, rates: FloatArray, curvature: FloatArray | Curvature
     ) -> FloatArray:
         """Minimum of the local model of the dual: see ``newton_multipliers``."""
 
@@ -64,10 +67,10 @@ class Bound:
         return 0.0
 
     def multipliers(
-        self, start: FloatArray, rates: FloatArray, curvature: FloatArray
+        self, start: FloatArray, rates: FloatArray, curvature: FloatArray | Curvature
     ) -> FloatArray:
         """Minimum of the local model, as exact as a step on changing rates needs."""
-        return newton_multipliers(start, rates, curvature, self.criterion, self.bound, STEP_TOL)
+        return _multipliers(start, rates, curvature, self.criterion, self.bound, STEP, start)
 
 
 @dataclass(frozen=True)
@@ -93,17 +96,20 @@ class Strength:
         return self.strength * self.criterion.value(rates)
 
     def multipliers(
-        self, start: FloatArray, rates: FloatArray, curvature: FloatArray
+        self, start: FloatArray, rates: FloatArray, curvature: FloatArray | Curvature
     ) -> FloatArray:
         """Minimum of the local model, by bisection on the bound."""
-        untilted = rates + (curvature @ start.ravel()).reshape(rates.shape)
+        if isinstance(curvature, np.ndarray):
+            untilted = rates + (curvature @ start.ravel()).reshape(rates.shape)
+        else:
+            untilted = rates + curvature(start)
         low, high = 0.0, self.criterion.value(untilted)
-        found = newton_multipliers(start, rates, curvature, self.criterion, low)
+        found = _multipliers(start, rates, curvature, self.criterion, low, BISECTION, start)
         if self.criterion.support(found) <= self.strength:
             return found
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
-            found = newton_multipliers(start, rates, curvature, self.criterion, middle)
+            found = _multipliers(start, rates, curvature, self.criterion, middle, BISECTION, found)
             norm = self.criterion.support(found)
             if abs(norm / self.strength - 1) < 1e-3:
                 break
@@ -119,9 +125,28 @@ class _State(NamedTuple):
 
 
 BISECTIONS = 20
-STEP_TOL = 2e-6
+# What a step on changing rates needs. With many groups it takes long, and the last third of the way
+# or more than 8 projections change neither the number of passes nor the end of a fit.
+STEP = Accuracy(tol=2e-6, share=0.3, evaluations=8)
+# What bisection needs; of many groups each goes on where the last one ended.
+BISECTION = Accuracy(tol=1e-7, share=0.01, evaluations=20)
 OUTER_STEPS = 40
 INNER_STEPS = 30
+
+
+def _multipliers(
+    start: FloatArray,
+    rates: FloatArray,
+    curvature: FloatArray | Curvature,
+    criterion: Criterion,
+    bound: float,
+    accuracy: Accuracy,
+    guess: FloatArray,
+) -> FloatArray:
+    """Those of few groups exactly, those of many from a guess and as exact as told."""
+    if isinstance(curvature, np.ndarray):
+        return newton_multipliers(start, rates, curvature, criterion, bound, accuracy.tol)
+    return many_multipliers(start, rates, curvature, criterion, bound, accuracy, guess)
 
 
 def newton_multipliers(

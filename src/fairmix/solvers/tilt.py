@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import cached_property
 
 import numpy as np
 
+from fairmix.solvers.many import ByContrast, ByGroup, Curvature
 from fairmix.solvers.quadratic import Constraint
 from fairmix.tables import Rowlike
-from fairmix.totals import Block, FloatArray, Logits, Totals
+from fairmix.totals import FEW_GROUPS, Block, FloatArray, Logits, Totals
+
+# Contrasts between groups along which a blind map of many groups is tilted: those that x tells most
+# of. What is beyond them is hardly more than chance, and steps along all would grow with M cubed.
+MOST_CONTRASTS = 24
+# Steps that find them, each a product, and how many more vectors than contrasts take part.
+SUBSPACE_STEPS = 4
+SPARE_VECTORS = 8
+# Added to the curvature of many groups, as a share of its mean. Where a group has no row near a
+# boundary, or a contrast next to no variance, steps would else be far longer than what they gain.
+FLOOR = 1e-3
 
 
 class Tilt:
@@ -29,11 +41,23 @@ class Tilt:
     ) -> None:
         self.table = table
         n_groups = len(table.group_sizes)
+        self.many = n_groups > FEW_GROUPS
         zeros = np.zeros((n_groups, n_components))
         self.multipliers = zeros if multipliers is None else multipliers
         self.share, self.covariance = _group_moments(table)
-        self.basis = _contrast_basis(n_groups)
-        self.contrasts = self.basis.T / self.share
+
+    @cached_property
+    def basis(self) -> FloatArray:
+        """Orthonormal contrasts between groups along which steps go, (M, R)."""
+        n_groups = len(self.share)
+        if self.covariance is None or n_groups - 1 <= MOST_CONTRASTS:
+            return _contrast_basis(n_groups)
+        return _widest(self.covariance / np.outer(self.share, self.share))
+
+    @cached_property
+    def contrasts(self) -> FloatArray:
+        """The same on offsets, (R, M)."""
+        return self.basis.T / self.share
 
     def on(self, table: Rowlike) -> Tilt:
         """The same offsets for other rows of the same kind."""
@@ -65,6 +89,7 @@ class Tilt:
         curved: bool = True,
     ) -> Totals:
         """One pass with the tilt, its masses and curvature; labels exact, the rest rounded."""
+        within = curved and self.many and self.aware
         return self.table.softmax_pass(
             logits,
             offsets=self.offsets,
@@ -72,7 +97,8 @@ class Tilt:
             temperature=temperature,
             likelihood=False,
             hard=hard,
-            contrasts=self.contrasts if curved else None,
+            contrasts=self.contrasts if curved and not within else None,
+            within_groups=within,
             rough=True,
         )
 
@@ -99,9 +125,22 @@ class Tilt:
         model_rates = totals.model_mass / (self.share[:, None] * totals.weight)
         return float(totals.normaliser / totals.weight + np.vdot(self.multipliers, model_rates))
 
-    def _curvature(self, totals: Totals, temperature: float) -> FloatArray:
-        """Hessian of the dual in lambda, (M K, M K)."""
+    def _curvature(self, totals: Totals, temperature: float) -> FloatArray | Curvature:
+        """Hessian of the dual in lambda; of few groups as a matrix, (M K, M K)."""
+        n_clusters = self.multipliers.shape[1]
+        if self.many and self.aware:
+            # The rows of a group at each offset; those aside have no rates that count.
+            blocks = totals.curvature / (temperature * self.table.group_sizes)[:, None, None]
+            spread = float(np.einsum("gkk,g->", blocks, self.share)) / n_clusters
+            floor = max(FLOOR * spread, 1e-12)
+            blocks = (blocks + floor * np.eye(n_clusters)) / self.share[:, None, None]
+            return ByGroup(blocks)
         inner = totals.curvature / (totals.weight * temperature)
+        if self.many:
+            size = len(inner) * n_clusters
+            inner = inner.reshape(size, size)
+            floor = max(FLOOR * np.trace(inner) / size, 1e-12)
+            return ByContrast(self.basis, inner + floor * np.eye(size))
         half = np.tensordot(self.basis, inner, axes=1)
         outer = np.tensordot(half, self.basis, axes=(2, 1)).transpose(0, 1, 3, 2)
         return outer.reshape(self.multipliers.size, self.multipliers.size)
@@ -110,7 +149,11 @@ class Tilt:
         self, rates: FloatArray, totals: Totals, temperature: float, constraint: Constraint
     ) -> float:
         """How far the multipliers are from solving the dual, in units of rates."""
-        unit = np.trace(self._curvature(totals, temperature)) / self.multipliers.size
+        curvature = self._curvature(totals, temperature)
+        if isinstance(curvature, np.ndarray):
+            unit = np.trace(curvature) / self.multipliers.size
+        else:
+            unit = curvature.unit
         nearest = constraint.nearest(rates + unit * self.multipliers, float(unit))
         return float(np.abs(rates - nearest).max())
 
@@ -147,6 +190,19 @@ def _contrast_basis(n_groups: int) -> FloatArray:
     """Orthonormal basis of the vectors that add up to zero, (M, M - 1)."""
     columns = np.column_stack([np.ones(n_groups), np.eye(n_groups)[:, : n_groups - 1]])
     return np.asarray(np.linalg.qr(columns)[0][:, 1:])
+
+
+def _widest(variance: FloatArray) -> FloatArray:
+    """Orthonormal contrasts with about the largest variance, by subspace iteration."""
+    n_groups = len(variance)
+    width = min(MOST_CONTRASTS + SPARE_VECTORS, n_groups - 1)
+    vectors = np.random.default_rng(0).normal(size=(n_groups, width))
+    for _ in range(SUBSPACE_STEPS):
+        # What is orthogonal to a column of ones adds up to zero, whatever the rank.
+        columns = np.column_stack([np.ones(n_groups), variance @ vectors])
+        vectors = np.linalg.qr(columns)[0][:, 1:]
+    largest = np.linalg.eigh(vectors.T @ variance @ vectors)[1][:, ::-1]
+    return np.asarray(vectors @ largest[:, :MOST_CONTRASTS])
 
 
 def _group_moments(table: Rowlike) -> tuple[FloatArray, FloatArray | None]:

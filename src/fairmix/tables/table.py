@@ -84,6 +84,7 @@ class Sweep:
     likelihood: bool = True
     hard: bool = False
     contrasts: FloatArray | None = None
+    within_groups: bool = False
     rough: bool = False
 
     @cached_property
@@ -103,6 +104,7 @@ class Sweep:
             likelihood=self.likelihood,
             hard=self.hard,
             contrasts=self.contrasts,
+            within_groups=self.within_groups,
             rough=self.rough,
             masses=self.pull is None,
         )
@@ -122,7 +124,8 @@ class Sweep:
         """Whether ``ahead`` gives the same. Arrays are the same when they are one object."""
         if self.pull is None and other.pull is not None:
             return False  # which has no masses
-        names = ("logits", "offsets", "temperature", "likelihood", "hard", "contrasts", "rough")
+        arrays = ("logits", "offsets", "contrasts")
+        names = (*arrays, "temperature", "likelihood", "hard", "within_groups", "rough")
         pairs = [(getattr(self, name), getattr(other, name)) for name in names]
         return all(a is b or (isinstance(a, float | bool) and a == b) for a, b in pairs)
 

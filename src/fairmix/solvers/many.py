@@ -1,0 +1,252 @@
+"""The small problem inside the dual solver for many groups; ``quadratic`` says what it is.
+
+The same augmented Lagrangian, without a matrix over all multipliers. The slope of a projection is
+a few means and normals (`Face`). The curvature H of an aware map is a small matrix for each group,
+because rows of different groups never interact; that of a blind map is a matrix over the contrasts
+of groups that its propensity tells apart, of which a limited number counts. So a step takes about
+as long as there are groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from fairmix.criteria import Criterion, Face
+from fairmix.totals import FloatArray
+
+# The price of leaving the allowed rates doubles from round to round, up to so many units of H.
+HIGHEST_PRICE = 60.0
+
+
+class Curvature(Protocol):
+    """H on multipliers (M, K) whose columns add up to zero, and what can be solved with it."""
+
+    @property
+    def unit(self) -> float:
+        """Mean of its diagonal."""
+
+    def __call__(self, step: FloatArray) -> FloatArray:
+        """H times a step."""
+
+    def along(self, gradient: FloatArray) -> FloatArray:
+        """The part of a gradient along which steps are possible."""
+
+    def equalise(self, gradient: FloatArray) -> FloatArray:
+        """The step that solves ``H step = gradient``."""
+
+    def newton(self, gradient: FloatArray, face: Face, sigma: float, damping: float) -> FloatArray:
+        """The step that solves ``(H + sigma D + damping) step = gradient``, D the face's slope."""
+
+
+@dataclass(frozen=True, eq=False)
+class ByGroup:
+    """A positive definite matrix for each group, (M, K, K)."""
+
+    blocks: FloatArray
+
+    @property
+    def unit(self) -> float:
+        """Mean of the diagonal."""
+        return float(np.einsum("gkk->gk", self.blocks).mean())
+
+    def __call__(self, step: FloatArray) -> FloatArray:
+        """Group by group."""
+        return self.along(np.einsum("gkl,gl->gk", self.blocks, step))
+
+    def along(self, gradient: FloatArray) -> FloatArray:
+        """Less the mean over groups."""
+        return np.asarray(gradient - gradient.mean(axis=0))
+
+    def equalise(self, gradient: FloatArray) -> FloatArray:
+        """Group by group, to a level that is common to all."""
+        inverse = np.linalg.inv(self.blocks)
+        step = np.einsum("gkl,gl->gk", inverse, gradient)
+        return np.asarray(step - inverse @ np.linalg.solve(inverse.sum(axis=0), step.sum(axis=0)))
+
+    def newton(self, gradient: FloatArray, face: Face, sigma: float, damping: float) -> FloatArray:
+        """By the Woodbury identity: D is diagonal but for a few pools and normals."""
+        M, K = gradient.shape
+        clusters = np.arange(K)
+        alone = face.sizes[face.pools] == 1
+        blocks = self.blocks.copy()
+        blocks[:, clusters, clusters] += damping + sigma * alone
+        shared = np.flatnonzero(face.sizes > 1)
+        n_pools, n_normals = len(shared), len(face.normals)
+        # Side by side: the gradient, the sum of each cluster, the pools, the normals.
+        columns = np.zeros((M, K, 1 + K + n_pools + n_normals))
+        columns[:, :, 0] = gradient
+        columns[:, clusters, 1 + clusters] = 1.0
+        column_of = np.zeros(len(face.sizes), dtype=np.intp)
+        column_of[shared] = 1 + K + np.arange(n_pools)
+        g, k = np.nonzero(~alone)
+        pool = face.pools[g, k]
+        columns[g, k, column_of[pool]] = 1 / np.sqrt(face.sizes[pool])
+        columns[:, :, 1 + K + n_pools :] = face.normals.transpose(1, 2, 0)
+        found = np.linalg.solve(blocks, columns).reshape(M * K, -1)
+        products = columns.reshape(M * K, -1)[:, 1:].T @ found
+        # Sums are zero, pools count with plus and normals with minus sigma.
+        terms = np.concatenate([np.zeros(K), np.ones(n_pools), -np.ones(n_normals)]) / sigma
+        weights = np.linalg.solve(products[:, 1:] + np.diag(terms), products[:, 0])
+        return np.asarray((found[:, 0] - found[:, 1:] @ weights).reshape(M, K))
+
+
+@dataclass(frozen=True, eq=False)
+class ByContrast:
+    """A positive definite matrix (R K, R K) over R contrasts, the columns of a basis (M, R).
+
+    Contrasts are orthonormal, and each adds up to zero. Steps are along them.
+    """
+
+    basis: FloatArray
+    inner: FloatArray
+
+    @property
+    def unit(self) -> float:
+        """Mean of the diagonal over all groups."""
+        n_clusters = len(self.inner) // self.basis.shape[1]
+        return float(np.trace(self.inner) / (len(self.basis) * n_clusters))
+
+    def _back(self, coordinates: FloatArray) -> FloatArray:
+        return np.asarray(self.basis @ coordinates.reshape(self.basis.shape[1], -1))
+
+    def __call__(self, step: FloatArray) -> FloatArray:
+        """Through the contrasts."""
+        return self._back(self.inner @ (self.basis.T @ step).ravel())
+
+    def along(self, gradient: FloatArray) -> FloatArray:
+        """What the contrasts see."""
+        return self._back(self.basis.T @ gradient)
+
+    def equalise(self, gradient: FloatArray) -> FloatArray:
+        """Through the contrasts."""
+        return self._back(np.linalg.solve(self.inner, (self.basis.T @ gradient).ravel()))
+
+    def newton(self, gradient: FloatArray, face: Face, sigma: float, damping: float) -> FloatArray:
+        """By a matrix over contrasts and clusters."""
+        R, K = self.basis.shape[1], gradient.shape[1]
+        matrix = self.inner.reshape(R, K, R, K).copy()
+        for k, pools in enumerate(face.pools.T):
+            # The pools of a cluster have consecutive numbers.
+            numbers = np.arange(pools.min(), pools.max() + 1)
+            sums = (pools == numbers[:, None]) @ self.basis
+            matrix[:, k, :, k] += sums.T @ (sums * (sigma / face.sizes[numbers])[:, None])
+        normals = np.einsum("jgk,gr->jrk", face.normals, self.basis).reshape(-1, R * K)
+        flat = matrix.reshape(R * K, R * K) - sigma * (normals.T @ normals)
+        flat[np.arange(R * K), np.arange(R * K)] += damping
+        return self._back(np.linalg.solve(flat, (self.basis.T @ gradient).ravel()))
+
+
+class _State(NamedTuple):
+    value: float
+    gradient: FloatArray
+    nearest: FloatArray
+    w: FloatArray
+
+
+class Accuracy(NamedTuple):
+    """When a solution is good enough.
+
+    Attributes
+    ----------
+    tol : float
+        Accuracy in rates.
+    share : float
+        Also enough: this share of how far the rates are from those of a solution at the start.
+    evaluations : int
+        Projections at most, whatever the accuracy.
+    """
+
+    tol: float = 1e-7
+    share: float = 0.0
+    evaluations: int = 2000
+
+
+def many_multipliers(
+    multipliers: FloatArray,
+    rates: FloatArray,
+    curvature: Curvature,
+    criterion: Criterion,
+    bound: float,
+    accuracy: Accuracy,
+    guess: FloatArray,
+) -> FloatArray:
+    """Multipliers that minimise the local model of the dual.
+
+    Parameters
+    ----------
+    multipliers : (M, K) array
+        lambda_0.
+    rates : (M, K) array
+        Minus the gradient of the smooth part.
+    curvature : Curvature
+        H.
+    criterion, bound : Criterion, float
+        The rates that are allowed; h is their support function.
+    accuracy : Accuracy
+        When to end.
+    guess : (M, K) array
+        Where to begin.
+    """
+    if bound == 0:
+        return multipliers + curvature.equalise(curvature.along(rates))
+    sigma = unit = max(curvature.unit, 1e-12)
+    there = rates - curvature(guess - multipliers)
+    # The rates there, if the guess solves the problem.
+    c = criterion.project(there + sigma * guess, bound)
+    tol = max(accuracy.tol, accuracy.share * float(np.abs(there - c).max()))
+    now, left = guess, accuracy.evaluations
+
+    def evaluate(point: FloatArray) -> _State:
+        nonlocal left
+        left -= 1
+        d = point - multipliers
+        bent = curvature(d)
+        w = c + sigma * point
+        nearest = criterion.project(w, bound)
+        away = w - nearest
+        value = np.vdot(0.5 * bent - rates, d)
+        value += (np.vdot(w, w) - np.vdot(away, away)) / (2 * sigma)
+        return _State(float(value), curvature.along(bent - rates + nearest), nearest, w)
+
+    while left > 0:
+        state = evaluate(now)
+        while left > 0:
+            steepest = float(np.abs(state.gradient).max())
+            if steepest < 0.3 * max(tol, float(np.abs(state.nearest - c).max())):
+                break
+            # Without damping a piecewise linear h lets Newton steps run off along the gauge.
+            damping = sigma * min(0.1, 0.2 * steepest)
+            face = criterion.face(state.w, state.nearest)
+            step = -curvature.newton(state.gradient, face, sigma, damping)
+            slope = float(np.vdot(state.gradient, step))
+            now, state = _backtrack(evaluate, now, state, step, slope)
+            if -slope < 1e-17:
+                break
+        moved = float(np.abs(state.nearest - c).max())
+        c = state.nearest
+        if moved < tol:
+            break
+        sigma = min(2 * sigma, HIGHEST_PRICE * unit)
+    return now
+
+
+def _backtrack(
+    evaluate: Callable[[FloatArray], _State],
+    now: FloatArray,
+    state: _State,
+    step: FloatArray,
+    slope: float,
+) -> tuple[FloatArray, _State]:
+    """Shorten the step, by the slopes at its two ends, until the value falls enough."""
+    length = 1.0
+    while True:
+        new = evaluate(now + length * step)
+        enough = state.value + 1e-4 * length * slope + 1e-13 * abs(state.value)
+        if new.value <= enough or length < 1e-6:
+            return now + length * step, new
+        rise = float(np.vdot(new.gradient, step))
+        length *= min(max(slope / (slope - rise), 0.1), 0.7) if rise > 0 else 0.5
