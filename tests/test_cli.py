@@ -277,6 +277,7 @@ def test_progress_goes_to_a_terminal_only(folder):
     ("option", "parameter"),
     [
         ("Assignment", "assignment"),
+        ("Ties", "ties"),
         ("Solver", "solver"),
         ("GapOf", "gap_of"),
         ("Criterion", "criterion"),

@@ -242,6 +242,43 @@ def test_predict_of_a_collection_is_lazy(client):
         blind.predict_proba(far)
 
 
+@pytest.mark.parametrize("assignment", ["aware", "blind"])
+def test_equal_rows_share_labels_out_as_in_memory(client, assignment):
+    """Runs of rows in which equal ones are looked for cross partitions."""
+    frame = make_frame(2 * BLOCK_ROWS + 1234)
+    frame = frame[["a", "b", "colour", "sex"]].round({"a": 0, "b": -2})
+    cuts = [0, 100, 100, BLOCK_ROWS + 7, len(frame)]
+    parts = [frame.iloc[a:b] for a, b in pairwise(cuts)]
+    far = dd.from_delayed([dask.delayed(part) for part in parts], meta=frame.iloc[:0])
+    settings = {"assignment": assignment, "max_gap": 0.005, "standardize": True, "ties": "split"}
+    memory = fit(frame, **settings)
+    assert memory.gap_ <= 0.005
+    assert_same_bits(memory, fit(far, **settings))
+    given = {"sensitive_features": "sex"} if assignment == "aware" else {}
+    labels = memory.predict(far, **given)
+    assert isinstance(labels, da.Array)
+    assert labels.chunks == ((100, BLOCK_ROWS - 93, len(frame) - BLOCK_ROWS - 7),)
+    np.testing.assert_array_equal(labels, memory.labels_)
+    assert (memory.predict_proba(frame, **given).argmax(axis=1) != memory.labels_).sum() > 10
+
+
+def test_arrays_and_groups_beside_them_share_labels_out(client):
+    frame = make_frame(BLOCK_ROWS + 1234).round({"a": 0, "b": -2})
+    X, sex = frame[["a", "b"]].to_numpy(), frame["sex"].to_numpy().astype(str)
+    memory = fit(X, sex, assignment="aware", ties="split")
+    far = da.from_array(X, chunks=(5000, 1))
+    groups = da.from_array(sex, chunks=4321)
+    labels = memory.predict(far, sensitive_features=groups)
+    np.testing.assert_array_equal(labels, memory.labels_)
+    unknown = far[da.from_array(np.ones(len(X), dtype=bool), chunks=5000)]
+    blind = fit(X, sex, ties="split")
+    np.testing.assert_array_equal(blind.predict(unknown), blind.labels_)
+    assert blind.predict(far[:0]).compute().tolist() == []
+    whole = dd.from_pandas(frame[["a", "b"]], npartitions=3)
+    with pytest.raises(ValueError, match="sensitive_features has 2 partitions, X has 3"):
+        memory.predict(whole, sensitive_features=dd.from_pandas(frame["sex"], npartitions=2))
+
+
 def test_errors_say_what_to_do(client, monkeypatch):
     frame = dd.from_pandas(make_frame(), npartitions=2)
     with pytest.raises(ValueError, match="names 'age', which is no column of X"):

@@ -20,6 +20,7 @@ from sklearn.base import clone
 import fairmix
 from fairmix import FairMixture, load
 from fairmix.families import COVARIANCE_TYPES
+from fairmix.persistence.snapshot import SCHEMA
 
 MODELS = Path(__file__).parent / "models"
 N_ROWS = 240
@@ -91,6 +92,7 @@ CASES = {
     "mixed-full": (NUMBERS + CATEGORIES, {"covariance_type": "full", "standardize": True}),
     "mixed-reordered": (["job", "age"], {"standardize": True}),
     "aware": (NUMBERS + CATEGORIES, {"assignment": "aware"}),
+    "split": (CATEGORIES, {"ties": "split"}),
     "probabilities": (NUMBERS, {"gap_of": "probabilities", "criterion": "additive_gap"}),
     "em": (NUMBERS, {"solver": "em", "fairness_strength": 2.0}),
     "gd": (NUMBERS, {"solver": "gd", "fairness_strength": 2}),
@@ -314,7 +316,16 @@ def test_kept_files_of_every_schema_load(path):
 
 
 def test_files_of_the_schema_in_use_are_kept():
-    assert len(list((MODELS / "schema-1").glob("*.fairmix"))) == 6
+    assert len(list((MODELS / f"schema-{SCHEMA}").glob("*.fairmix"))) == 7
+
+
+def test_files_from_before_equal_rows_could_share_labels_out_keep_them_together():
+    found = {path.stem: load(path) for path in MODELS.glob("*/*.fairmix")}
+    assert {name for name, model in found.items() if model.ties == "split"} == {"categorical-split"}
+    assert [name for name, model in found.items() if model._model.split] == ["categorical-split"]
+    labels = pd.Series(found["categorical-split"].metadata_["labels"])
+    rows = found["categorical-split"].metadata_["rows"]["job"]
+    assert labels.groupby(rows).nunique().max() == 2
 
 
 # ------------------------------------------------------------------ other ways to keep a model

@@ -151,6 +151,12 @@ def _uses(model: FairMixture, intended_use: str | None) -> list[str]:
             "The map is not told the group, but it was fitted with estimates of P(group | x), so "
             "columns that tell much about the group have weight in it."
         )
+    if model._model.split:
+        limits.append(
+            "Rows that are equal are shared out between clusters, so that the bound holds: two "
+            "equal people can get different clusters, by their place in the table alone. Labels "
+            "depend on the table that `predict` is given, and on its order."
+        )
     if not model.converged_:
         limits.append("The fit stopped before it converged.")
     if model._filled < model._model.mixture.n_components:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from fairmix.columns import Columns
 from fairmix.kernels import Tilt, forward, hard_labels, log_densities
 from fairmix.mixture import Mixture
 from fairmix.propensity import Propensity
-from fairmix.tables import MemoryStore, Store, Table
+from fairmix.tables import MemoryStore, Store, Table, Ties
 from fairmix.totals import Block, FloatArray, IntArray, Logits, Rows
 
 
@@ -65,6 +65,8 @@ class Model:
         Of the responsibilities.
     aware : bool
         Whether assignment needs the group of each row.
+    split : bool
+        Whether equal rows share labels out.
     """
 
     columns: Columns
@@ -74,11 +76,17 @@ class Model:
     propensity: Propensity | None = None
     temperature: float = 1.0
     aware: bool = False
+    split: bool = False
 
     @property
     def places_aside(self) -> bool:
         """Whether an aware map can place rows of no group that is judged."""
         return self.aware and self.propensity is not None
+
+    @property
+    def ties(self) -> Ties | None:
+        """What finds equal rows, if they share labels out."""
+        return Ties(by_group=self.aware) if self.split else None
 
     def table(self, store: Store) -> Table:
         """Rows encoded for this model, for a single sweep."""
@@ -90,7 +98,7 @@ class Model:
             keep=False,
         )
 
-    def _table(self, rows: Rows, groups: IntArray | None, n_jobs: int) -> Table:
+    def _table(self, rows: Rows, groups: IntArray | None, n_jobs: int, ties: Ties | None) -> Table:
         store = MemoryStore(
             rows,
             groups=None if self.offsets is None else groups,
@@ -98,6 +106,8 @@ class Model:
             aside=self.places_aside,
             n_jobs=n_jobs,
         )
+        if ties is not None:
+            store.ties = ties(rows, store.groups)
         return self.table(store)
 
     def _sweep(
@@ -106,8 +116,9 @@ class Model:
         work: Callable[[Block], NDArray[Any]],
         groups: IntArray | None,
         n_jobs: int,
+        ties: Ties | None = None,
     ) -> NDArray[Any]:
-        return np.concatenate(list(self._table(rows, groups, n_jobs).each(work)))
+        return np.concatenate(list(self._table(rows, groups, n_jobs, ties).each(work)))
 
     def assign(
         self, table: Table, *, labels: bool = True
@@ -129,9 +140,10 @@ class Model:
         return out, hard, soft
 
     def labels(self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1) -> IntArray:
-        """Most probable cluster of each row, (N,)."""
+        """Cluster of each row, (N,): the most probable one, unless equal rows share theirs out."""
         tilt = Tilt(self.mixture.logits(self.theta), self.offsets)
-        return self._sweep(rows, lambda block: hard_labels(block, tilt), groups, n_jobs)
+        work = partial(hard_labels, tilt=tilt)
+        return self._sweep(rows, work, groups, n_jobs, self.ties)
 
     def probabilities(
         self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1

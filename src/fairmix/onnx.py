@@ -75,8 +75,13 @@ def to_onnx(model: FairMixture) -> ModelProto:
     ['label', 'probabilities']
     """
     check_is_fitted(model)
-    graph = Graph()
     fitted: Model = model._model
+    if fitted.split:
+        raise ValueError(
+            "This model was fitted with ties='split': a label depends on the rows beside it, and a "
+            "graph sees each row on its own. Fit with ties='together'."
+        )
+    graph = Graph()
     rows = _rows(graph, model._columns, getattr(model, "feature_names_in_", None))
     logits = _mixture(graph, fitted, rows)
     if fitted.offsets is not None:

@@ -71,13 +71,14 @@ class Chunk:
     """A run of rows before they are encoded, with what is known of each.
 
     ``number`` counts the runs of a table from 0; ``groups`` (n,) are codes; ``weight`` (n,) or
-    None means one for every row.
+    None means one for every row; ``ties`` are those of `Block`.
     """
 
     number: int
     rows: Rows
     groups: IntArray
     weight: FloatArray | None = None
+    ties: IntArray | None = None
 
     @property
     def digest(self) -> int:
@@ -92,7 +93,8 @@ class Chunk:
     def take(self, where: IntArray) -> Chunk:
         """Rows at the given positions."""
         weight = None if self.weight is None else self.weight[where]
-        return Chunk(self.number, self.rows.take(where), self.groups[where], weight)
+        ties = None if self.ties is None else self.ties[where]
+        return Chunk(self.number, self.rows.take(where), self.groups[where], weight, ties)
 
 
 class Features(NamedTuple):
@@ -152,6 +154,9 @@ class Block:
         Counts the blocks of a table from 0.
     aside : bool
         Whether rows of the table may stand aside: they belong to no group that is compared.
+    ties : (n,) array or None
+        A number of its own for each row that is equal to others, by which they share labels out;
+        -1 for a row alone. None: equal rows have equal labels.
     design : (n, 1 + D + M + ...) array
         Side by side a one, the dense features, the indicator of each group (and of standing aside),
         the propensity if there is one, and zeros up to a width that suits products: one product
@@ -166,6 +171,7 @@ class Block:
     propensity: FloatArray | None = None
     number: int = 0
     aside: bool = False
+    ties: IntArray | None = None
     design: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -203,7 +209,7 @@ class Block:
     @property
     def nbytes(self) -> int:
         """Memory that it takes beyond the rows that it was made of."""
-        parts = (self.design, self.features.codes, self.propensity, self.weight)
+        parts = (self.design, self.features.codes, self.propensity, self.weight, self.ties)
         return sum(part.nbytes for part in parts if part is not None)
 
 

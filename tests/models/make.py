@@ -1,7 +1,8 @@
 """Writes the kept model files of the current schema: python tests/models/make.py
 
-Run it once for each schema, when it is new, and never again: the files stand for all files that
-users have. Each holds in its metadata some made-up rows and what the model said of them.
+Run it for each schema when it is new, and for each new case. A file that exists is never written
+again: the files stand for all files that users have. Each holds in its metadata some made-up rows
+and what the model said of them.
 """
 
 from pathlib import Path
@@ -37,13 +38,17 @@ CASES = {
     "categorical-blind": (["job"], {"fairness_strength": 1.0}),
     "mixed-blind": (["age", "job"], {"fairness_strength": 1.0, "standardize": True}),
     "mixed-aware": (["age", "job"], {"assignment": "aware", "standardize": True}),
+    "categorical-split": (["job"], {"assignment": "aware", "ties": "split"}),
 }
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name, (columns, settings) in CASES.items():
+        if (FOLDER / f"{name}.fairmix").exists():
+            continue
         table, groups = people(600, 0)
-        new, new_groups = people(6, 1)
+        # Equal rows that share labels out take more than six.
+        new, new_groups = people(60 if "ties" in settings else 6, 1)
         X, rows = table[columns], new[columns]
         if name.endswith("no-groups"):
             groups = new_groups = None

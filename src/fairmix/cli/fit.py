@@ -40,6 +40,7 @@ def fit(
     ] = 0.0,
     assignment: o.Assignment = None,
     blind: o.Blind = False,
+    ties: o.Ties = "together",
     gap_of: o.GapOf = "labels",
     criterion: o.Criterion = "gap",
     min_group_size: o.MinGroupSize = None,
@@ -71,12 +72,18 @@ def fit(
     screen = Screen(quiet, json)
     if not 0 <= hold_out < 1:
         raise typer.BadParameter(f"--hold-out {hold_out:g}: give a share from 0 to below 1.")
+    if hold_out and ties == "split":
+        raise typer.BadParameter(
+            "--hold-out is for a certificate of a map of rows, and with --ties split a label "
+            "depends on the rows beside it. Choose one."
+        )
     count = o.read_clusters(clusters)
     estimator = o.make_estimator(
         count,
         max_gap=max_gap,
         gap_of=gap_of,
         assignment=o.read_assignment(assignment, blind),
+        ties=ties,
         solver=solver,
         criterion=criterion,
         min_group_size=o.read_min_group_size(min_group_size),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,13 @@ import pyarrow as pa
 
 from fairmix import FairMixture, __version__, pareto_front, select_n_components
 from fairmix.certificate import Certificate
-from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data, fit_rows, held_rows
+from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data, Part, fit_rows, held_rows
 from fairmix.cli.outputs import LabelFile
 from fairmix.groups import encode_groups
 from fairmix.path_table import ParetoFront
 from fairmix.profile import Profile
+from fairmix.tables import BLOCK_ROWS
+from fairmix.totals import IntArray
 from fairmix.verdict import MET, MET_FOR_JUDGED, NOT_JUDGED, Verdict, verdict_of
 
 # Rows of the samples that a number of clusters is chosen on, and that a front is fitted to.
@@ -242,9 +246,7 @@ def _assign(model: FairMixture, data: Data, path: Path) -> Profile:
         missing_groups=model.missing_groups,
     )
     with LabelFile(path, held_out=data.hold_out > 0) as file:
-        for part in data.parts():
-            table = part.table.filter(pa.array(part.kept))
-            labels = predict_block(model, table, data.features, data.sensitive)
+        for part, table, labels in labelled_parts(model, data, data.features):
             file.add(labels, part.kept, part.held if data.hold_out else None)
             learned = part.fit[part.kept]
             if learned.any():
@@ -253,11 +255,28 @@ def _assign(model: FairMixture, data: Data, path: Path) -> Profile:
     return profile
 
 
-def predict_block(
-    model: FairMixture, table: pa.Table, features: tuple[str, ...], sensitive: tuple[str, ...]
-) -> Any:
-    """Labels of a few rows."""
-    if len(table) == 0:
-        return np.empty(0, dtype=np.int32)
-    groups = table.select(sensitive) if model._model.aware else None
-    return model.predict(table.select(features), sensitive_features=groups)
+def labelled_parts(
+    model: FairMixture, data: Data, features: tuple[str, ...]
+) -> Iterator[tuple[Part, pa.Table, IntArray]]:
+    """The parts of data, the rows of each that are kept, and their labels.
+
+    The labels are those of one table of all rows that are kept, in which equal ones are looked for
+    in runs.
+    """
+    waiting: deque[tuple[Part, pa.Table]] = deque()
+    rows, labels = [], np.empty(0, dtype=np.int32)
+    for part in chain(data.parts(), [None]):
+        if part is not None:
+            waiting.append((part, part.table.filter(pa.array(part.kept))))
+            rows.append(waiting[-1][1])
+        have = sum(map(len, rows))
+        ready = have if part is None else have // BLOCK_ROWS * BLOCK_ROWS
+        if ready:
+            table = pa.concat_tables(rows)
+            groups = table.select(data.sensitive)[:ready] if model._model.aware else None
+            found = model.predict(table.select(features)[:ready], sensitive_features=groups)
+            rows, labels = [table[ready:]], np.concatenate([labels, found])
+        while waiting and len(waiting[0][1]) <= len(labels):
+            done, table = waiting.popleft()
+            yield done, table, labels[: len(table)]
+            labels = labels[len(table) :]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SETTINGS = (
     *("max_gap", "gap_of", "criterion", "min_group_size", "missing_groups"),
-    *("assignment", "solver", "covariance_type"),
+    *("assignment", "ties", "solver", "covariance_type"),
 )
 
 

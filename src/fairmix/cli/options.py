@@ -62,6 +62,10 @@ Assignment = Annotated[
     typer.Option(help="Aware: labels depend on the group too."),
 ]
 Blind = Annotated[bool, typer.Option("--blind", help="The same as --assignment blind.")]
+Ties = Annotated[
+    Literal["together", "split"],
+    typer.Option(metavar="HOW", help="Or split: equal rows may get two labels."),
+]
 Solver = Annotated[
     Literal["dual", "em", "gd"], typer.Option(show_default=False, help="em and gd: the paper's.")
 ]

@@ -72,17 +72,14 @@ def predict(
 def _label(model: FairMixture, data: Data, path: Path) -> IntArray:
     """Write the labels, and count them."""
     import numpy as np
-    import pyarrow as pa
 
-    from fairmix.cli.fitting import predict_block
+    from fairmix.cli.fitting import labelled_parts
     from fairmix.cli.outputs import LabelFile
 
     features = tuple(model.feature_names_in_.tolist())
     sizes = np.zeros(model.n_components, dtype=np.int64)
     with LabelFile(path) as file:
-        for part in data.parts():
-            table = part.table.filter(pa.array(part.kept))
-            labels = predict_block(model, table, features, data.sensitive)
+        for part, _, labels in labelled_parts(model, data, features):
             file.add(labels, part.kept)
             sizes += np.bincount(labels, minlength=len(sizes))
     return sizes

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairmix.columns import Columns
 from fairmix.groups import Groups, Seats
 from fairmix.model import Model
-from fairmix.tables import MemoryStore, Store, Summary, Table, block_rows_of
+from fairmix.tables import MemoryStore, Store, Summary, Table, Ties, block_rows_of
 from fairmix.totals import FloatArray, IntArray
 
 # Label of each row, or None where labels need not fit in memory; masses by labels, and soft ones.
@@ -42,8 +42,8 @@ class MemoryData:
     """A table in memory.
 
     ``table`` is a data frame or an array without the sensitive column, ``weight`` one weight per
-    row or None, ``batch_size`` that of the fit. Rows whose group is missing count for nothing, and
-    get a label.
+    row or None, ``batch_size`` that of the fit, ``ties`` what finds equal rows that share labels
+    out. Rows whose group is missing count for nothing, and get a label.
     """
 
     table: nw.DataFrame[Any] | NDArray[Any]
@@ -52,23 +52,30 @@ class MemoryData:
     weight: FloatArray | None
     n_jobs: int
     batch_size: float | None
+    ties: Ties | None = None
 
     def store(self, columns: Columns, summary: Summary | None = None) -> MemoryStore:
         """The rows with a positive weight."""
         rows, weight = columns.rows(self.table), self.weight
         codes = None if self.groups is None else self.groups.codes
+        seats, ties = Seats.of(self.groups), None
+        if self.ties is not None:
+            assert codes is not None
+            # Among all rows, as `predict` finds them, not only those that are left here.
+            ties = self.ties(rows, seats.codes(codes))
         if weight is not None and not weight.all():
             # A row without weight is no row: it must not reach starts or group sizes either.
             counted = np.flatnonzero(weight)
             rows, weight = rows.take(counted), weight[counted]
             codes = None if codes is None else codes[counted]
-        seats = Seats.of(self.groups)
+            ties = None if ties is None else ties[counted]
         return MemoryStore(
             rows,
             groups=None if codes is None else seats.codes(codes),
             n_groups=seats.n_groups,
             aside=seats.aside,
             weight=weight if codes is None else seats.weight(codes, weight),
+            ties=ties,
             n_jobs=self.n_jobs,
             block_rows=block_rows_of(rows.n_rows, self.batch_size),
             summary=summary,

@@ -59,6 +59,15 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
     assignment : {"blind", "aware"}, default="blind"
         ``"blind"``: ``predict`` sees X only. ``"aware"``: it sees X and the row's group, which
         costs far less in cluster quality; ``predict`` then needs ``sensitive_features``.
+    ties : {"together", "split"}, default="together"
+        ``"together"``: equal rows get equal labels. ``"split"``: rows that are equal, for
+        ``"aware"`` also in their group, are shared out between clusters where that is needed to
+        meet ``max_gap``; tables with many equal rows cannot meet it otherwise. Two equal people
+        may then get different clusters, by their place in the table alone: labels depend on the
+        table that ``predict`` is given and on its order, a row alone gets its first choice, and a
+        weight of 2 is not the same as two rows. Needs ``gap_of="labels"``; without a bound nothing
+        is shared out. Equal rows are looked for among each 16,384 in a row. There is no
+        ``partial_fit``, no ONNX graph and no certificate of such a model.
     solver : {"dual", "em", "gd"}, default="dual"
         ``"dual"``: posterior-regularised EM, ours. ``"em"``: the paper's Algorithm 2, generalised
         EM. ``"gd"``: Algorithm 1, gradient steps. The last two are always blind.
@@ -208,6 +217,7 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         "fairness_strength": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "gap_of": [StrOptions({"labels", "probabilities"})],
         "assignment": [StrOptions({"blind", "aware"})],
+        "ties": [StrOptions({"together", "split"})],
         "solver": [StrOptions({"dual", "em", "gd"})],
         "criterion": [StrOptions(set(CRITERIA))],
         "min_group_size": [Interval(Integral, 1, None, closed="left")],
@@ -242,6 +252,7 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         fairness_strength: float | str = "auto",
         gap_of: str = "labels",
         assignment: str = "blind",
+        ties: str = "together",
         solver: str = "dual",
         criterion: str = "gap",
         min_group_size: int = 30,
@@ -272,6 +283,7 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         self.fairness_strength = fairness_strength
         self.gap_of = gap_of
         self.assignment = assignment
+        self.ties = ties
         self.solver = solver
         self.criterion = criterion
         self.min_group_size = min_group_size

@@ -98,7 +98,13 @@ class FileInput(Input):
         frames = self._open(source, roles, self._model.columns.categorical, None)
         groups = self._groups_of_fit() if sensitive else None
         reader = Reader(
-            roles, self._columns, groups, self._seats, frames.block_rows, self.missing_groups
+            roles,
+            self._columns,
+            groups,
+            self._seats,
+            frames.block_rows,
+            self.missing_groups,
+            self._model.ties,
         )
         with one_blas_thread():
             return write_labels(self._model, frames.map(reader, keep=False), output)

@@ -12,7 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fairmix.estimator._threads import one_blas_thread
+from fairmix.model import Model
 from fairmix.tables import FileBlocks, Paths, block_rows_of, column_names, find_files, is_path
+from fairmix.tables.store import concatenate_rows
+from fairmix.totals import IntArray, Rows
 
 if TYPE_CHECKING:
     from fairmix.tables.dask import DaskFrames
@@ -169,12 +173,37 @@ def lazy_labels(estimator: Any, X: Any, sensitive_features: Any) -> Any:
     named = None if beside or not light._model.aware else sensitive_features
     work = partial(_labels, light, named)
     nothing = np.empty(0, dtype=np.intp)
-    if hasattr(X, "columns"):
+    frame = hasattr(X, "columns")
+    rows = X if frame else X.rechunk({1: -1})
+    if light._model.split:
+        from fairmix.tables.dask import map_runs
+
+        beside = beside if frame else [groups.rechunk(rows.chunks[0]) for groups in beside]
+        read = partial(_rows_and_groups, light, named)
+        return map_runs(rows, beside, read, partial(_run_labels, light._model))
+    if frame:
         return X.map_partitions(work, *beside, meta=nothing)
-    rows = X.rechunk({1: -1})
     # Two dimensions, so that blocks of groups stand beside blocks of rows.
     columns = [groups.rechunk(rows.chunks[0])[:, None] for groups in beside]
     return rows.map_blocks(work, *columns, drop_axis=1, meta=nothing)
+
+
+def _rows_and_groups(
+    estimator: Any, named: Any, part: Any, *beside: Any
+) -> tuple[Rows, IntArray | None]:
+    """A partition as `predict` sees it."""
+    groups = np.asarray(beside[0]).ravel() if beside else named
+    return estimator._near_rows(part), estimator._known_groups(part, groups)
+
+
+def _run_labels(
+    model: Model, pieces: list[tuple[tuple[Rows, IntArray | None], int, int]]
+) -> IntArray:
+    """Labels of a run of rows, from slices of partitions."""
+    rows = concatenate_rows([rows.take(slice(a, b)) for (rows, _), a, b in pieces])
+    known = [groups[a:b] for (_, groups), a, b in pieces if groups is not None]
+    with one_blas_thread():
+        return model.labels(rows, np.concatenate(known) if known else None)
 
 
 def _labels(estimator: Any, named: Any, part: Any, *beside: Any) -> NDArray[Any]:

@@ -37,6 +37,7 @@ from fairmix.tables import (
     Store,
     Summary,
     Table,
+    Ties,
     block_start,
 )
 from fairmix.totals import Block, Chunk, FloatArray, IntArray
@@ -76,6 +77,7 @@ class Reader:
     seats: Seats
     block_rows: BlockRows
     missing: MissingGroups = "error"
+    ties: Ties | None = None
 
     def __call__(self, frame: Frame) -> Chunk:
         """Rows, groups and weights of the frame."""
@@ -95,7 +97,8 @@ class Reader:
             first = block_start(frame.number, self.block_rows)
             raise ValueError(f"In rows {first} to {first + len(table) - 1}: {error}") from error
         weight = None if roles.weight is None else _weights(table, roles.weight)
-        return Chunk(frame.number, rows, groups, self.seats.weight(codes, weight))
+        ties = None if self.ties is None else self.ties(rows, groups)
+        return Chunk(frame.number, rows, groups, self.seats.weight(codes, weight), ties)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +115,8 @@ class FrameData:
         How the features are read.
     groups : Groups or None
         The groups and their sizes; it has no codes of rows.
+    ties : Ties or None
+        What finds equal rows that share labels out.
     """
 
     frames: FileBlocks | DaskFrames
@@ -119,11 +124,14 @@ class FrameData:
     columns: Columns
     groups: Groups | None
     missing: MissingGroups = "error"
+    ties: Ties | None = None
 
     def store(self, columns: Columns, summary: Summary | None = None) -> Store:
         """The rows, read anew in every pass."""
         seats, block_rows = Seats.of(self.groups), self.frames.block_rows
-        reader = Reader(self.roles, columns, self.groups, seats, block_rows, self.missing)
+        reader = Reader(
+            self.roles, columns, self.groups, seats, block_rows, self.missing, self.ties
+        )
         blocks = self.frames.map(reader, keep=False)
         return Store(blocks, seats.n_groups, summary, block_rows, aside=seats.aside)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,11 @@ from fairmix.estimator._input import warn_of_unjudged_groups
 from fairmix.estimator._prediction import Prediction
 from fairmix.estimator._threads import one_blas_thread
 from fairmix.fitting import Settings, make_family, make_propensity, resolution, solve
-from fairmix.groups import Groups
+from fairmix.groups import Groups, Seats
 from fairmix.mixture import Mixture
 from fairmix.model import Model
-from fairmix.solvers import Iteration, Solution, Status
-from fairmix.tables import Journal, MemoryStore, Store, Table, read_identity
+from fairmix.solvers import Bound, Iteration, Solution, Status
+from fairmix.tables import Journal, MemoryStore, Store, Table, Ties, equal_rows, read_identity
 from fairmix.totals import FloatArray, IntArray
 from fairmix.verdict import MISSED, verdict_of
 
@@ -51,6 +51,7 @@ class Learning(Callbacks, Prediction):
     fairness_strength: float | str
     solver: str
     assignment: str
+    ties: str
     subsample: float | None
     standardize: bool
     covariance_type: str
@@ -70,14 +71,31 @@ class Learning(Callbacks, Prediction):
                 f"batch_size={self.batch_size} and subsample={self.subsample} are two ways to see "
                 "fewer rows. Set one of them to None."
             )
+        if self.ties == "split" and self.gap_of == "probabilities":
+            raise ValueError(
+                "ties='split' shares labels out so that they meet a bound, but "
+                "gap_of='probabilities' sets none on them. Set gap_of='labels' or ties='together'."
+            )
+        if self.ties == "split" and self.fairness_strength not in ("auto", 0):
+            raise ValueError(
+                "ties='split' shares labels out so that they meet a bound, but "
+                f"fairness_strength={self.fairness_strength!r} sets none. Set "
+                "fairness_strength='auto' or ties='together'."
+            )
 
     def _source(self, X: Any, sensitive_features: Any, sample_weight: Any) -> Data:
         """Data of files, of a Dask collection or of a table."""
         if not in_blocks(X):
             return self._data(X, sensitive_features, sample_weight)
+        if self.ties == "split" and self.batch_size is not None:
+            raise ValueError(
+                f"batch_size={self.batch_size} cuts what is not in memory into other blocks than "
+                "those in which ties='split' looks for equal rows. Set batch_size=None (subsample "
+                "also sees fewer rows), or give a table in memory."
+            )
         data = self._learn_files(X, sensitive_features, sample_weight)
         self._check_judged(data.groups)
-        return data
+        return replace(data, ties=self._ties(Seats.of(data.groups).n_groups))
 
     def _data(self, X: Any, sensitive_features: Any, sample_weight: ArrayLike | None) -> MemoryData:
         X, groups = self._take_groups(X, sensitive_features)
@@ -90,8 +108,20 @@ class Learning(Callbacks, Prediction):
         table = self._read(X, reset=True)
         columns = Columns.learn(table, self.categorical_features, complete=self._complete)
         return MemoryData(
-            table, columns, groups, weight, effective_n_jobs(self.n_jobs), self.batch_size
+            table,
+            columns,
+            groups,
+            weight,
+            effective_n_jobs(self.n_jobs),
+            self.batch_size,
+            self._ties(Seats.of(groups).n_groups),
         )
+
+    def _ties(self, n_groups: int) -> Ties | None:
+        """What finds equal rows, where they share labels out to meet a bound."""
+        bounded = n_groups > 1 and self.fairness_strength == "auto"
+        split = self.ties == "split" and bounded
+        return Ties(by_group=self.assignment == "aware") if split else None
 
     def _check_judged(self, groups: Groups | None) -> None:
         """Refuse a single group, and warn of groups that are too small to be judged."""
@@ -152,7 +182,10 @@ class Learning(Callbacks, Prediction):
         # Without a tilt the propensity was only for the start.
         kept = None if offsets is None else propensity
         aware = aware and offsets is not None
-        self._model = Model(columns, mixture, theta, offsets, kept, solution.temperature, aware)
+        split = self._ties(store.n_groups) is not None
+        self._model = Model(
+            columns, mixture, theta, offsets, kept, solution.temperature, aware, split
+        )
         if journal is not None:
             journal.remove()
             table.journal = None
@@ -246,11 +279,32 @@ class Learning(Callbacks, Prediction):
             by = f", by about {verdict.rows} rows" if self.gap_of == "labels" else ""
             _warn(
                 f"The gap of the {self.gap_of} is {self.gap_:.6g}, above max_gap={self.max_gap:g}"
-                f"{by}. {_repeats(store)}Loosen max_gap, raise n_init or max_iter, lower "
+                f"{by}. {self._repeats(store)}Loosen max_gap, raise n_init or max_iter, lower "
                 "n_components, or try gap_of='probabilities'."
             )
         if solution.status is Status.MAX_ITER:
             _warn(solution.status.value)
+
+    def _repeats(self, store: Store) -> str:
+        """Why labels may miss a bound: equal rows move together, unless they are split."""
+        if self.gap_of != "labels" or self.ties == "split":
+            return ""
+        assert self.rates_ is not None
+        sample = store.sample(REPEAT_ROWS, np.random.default_rng(0))
+        # The largest share of a group that moves as one, and what a rate would have to move by.
+        own = 1 / np.bincount(sample.groups)[sample.groups]
+        equal = equal_rows(sample.rows)
+        counts = np.bincount(equal)
+        tied = own * (counts[equal] > 1)
+        step = np.bincount(equal_rows(sample.rows, sample.groups), tied).max()
+        missing = Bound(CRITERIA[self.criterion], self.max_gap).missing(self.rates_)
+        most = counts.max()
+        if most == 1 or step < missing:
+            return ""
+        return (
+            f"Equal rows get equal labels, and the most frequent one is {most / sample.n_rows:.1%} "
+            "of all: ties='split' shares them out between clusters. "
+        )
 
 
 def _check_weights(weight: FloatArray, groups: Groups | None) -> None:
@@ -286,15 +340,6 @@ def _check_squares(store: Store) -> None:
             f"X holds numbers so large that their squares overflow in {numeric.dtype}, first in "
             f"numeric column {int(np.argmax(over))}. Divide them by a constant, or drop them."
         )
-
-
-def _repeats(store: Store) -> str:
-    """Why hard labels of purely categorical rows may miss a bound: equal rows move together."""
-    rows = store.sample(REPEAT_ROWS, np.random.default_rng(0)).rows
-    if rows.numeric is not None or rows.codes is None:
-        return ""
-    share = np.unique(rows.codes, axis=0, return_counts=True)[1].max() / rows.n_rows
-    return f"Equal rows get equal labels, and the most frequent one is {share:.1%} of all. "
 
 
 def _warn(message: str) -> None:

@@ -131,7 +131,8 @@ class Prediction(FileInput):
         Returns
         -------
         ndarray of shape (n_rows, n_components)
-            At the temperature of the fit; the largest entry of a row is its label.
+            At the temperature of the fit; the largest entry of a row is its label, unless it is
+            one of several equal rows that ``ties="split"`` shares out.
         """
         rows, groups = self._near_rows(X), self._known_groups(X, sensitive_features)
         with one_blas_thread():
@@ -329,6 +330,13 @@ class Prediction(FileInput):
             judged and that have ``min_group_size`` of these rows; ``chance`` how large a gap on
             them sampling explains.
         """
+        check_is_fitted(self)
+        if self._model.split:
+            raise ValueError(
+                "This model was fitted with ties='split': a label depends on the rows beside it, "
+                "so these labels are no map of the row whose gap in a population could be bounded. "
+                "Fit with ties='together'."
+            )
         assignment, groups = self._labels_and_groups(X, sensitive_features)
         self._check_fresh(X)
         if self.gap_of == "probabilities":

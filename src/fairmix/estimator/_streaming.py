@@ -233,6 +233,11 @@ class Streaming(Learning):
                     f"{name}={getattr(self, name)!r} is for fit, which can see a row twice. Set "
                     f"{name}={silent} for partial_fit."
                 )
+        if self.ties == "split":
+            raise ValueError(
+                "ties='split' shares the equal rows of a table out, and a stream keeps no table. "
+                "Set ties='together' for partial_fit."
+            )
         if self.fairness_sample_size is not None and self.fairness_sample_size < 1:
             raise ValueError(
                 f"fairness_sample_size={self.fairness_sample_size} is a share of all rows, and "

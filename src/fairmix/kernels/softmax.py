@@ -15,19 +15,15 @@ is linear in a row (features, one, rho) is one product with the block's ``design
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
-from fairmix.totals import Block, FloatArray, IntArray, Logits, Totals, even
+from fairmix.kernels.labels import winners
+from fairmix.kernels.logits import Tilt, lowered_logits, tilted
+from fairmix.totals import Block, FloatArray, Logits, Totals, even
 
-ALL = slice(None)
 NOTHING = np.zeros(0)
-# Logits go into exp less those of one cluster, the base, and less this. What is far below the base
-# may underflow, for it is nothing beside it; so others may exceed it by all the more.
-LOWERED = 60.0
 # A responsibility below this, exp(-44), counts as this: what is lost is nothing beside rounding.
 # Without the floor some percent of the responsibilities of well separated clusters are denormal
 # numbers, at which processors make exp, and many of them also products, up to ten times as slow.
@@ -37,67 +33,6 @@ MANY_CONTRASTS = 3
 # Up to this many dense features their sums come with the masses from one product. That depends on
 # nothing else, so that the same rows always give the same bits.
 FEW_FEATURES = 64
-
-
-class Weights(NamedTuple):
-    """What multiplies the ``design`` of a block, and the table that its codes look up."""
-
-    dense: FloatArray
-    table: FloatArray | None
-
-
-@dataclass(frozen=True, eq=False)
-class Tilt:
-    """The map ``(b + <W, T(x)> + sum_g rho_g v[g]) / tau`` of rows to logits.
-
-    Its weights are made once for all blocks of a kind.
-    """
-
-    logits: Logits
-    offsets: FloatArray | None = None
-    temperature: float = 1.0
-    _made: dict[Any, Weights] = field(default_factory=dict, repr=False)
-
-    @property
-    def plain(self) -> bool:
-        """Whether there is neither offset nor temperature."""
-        return self.offsets is None and self.temperature == 1.0
-
-    @cached_property
-    def untilted(self) -> Tilt:
-        """The map without offsets and temperature."""
-        return self if self.plain else Tilt(self.logits)
-
-    @cached_property
-    def base(self) -> int:
-        """The cluster whose logit changes least from row to row, as the broadest one does."""
-        return int(np.einsum("kp,kp->k", self.logits.W, self.logits.W).argmin())
-
-    def weights(self, block: Block, *, apart: bool = False) -> Weights:
-        """Weights for blocks like this; ``apart``: less those of the base, which keeps its own."""
-        dense = block.features.dense
-        n_dense = 0 if dense is None else dense.shape[1]
-        kind = (n_dense, block.dtype, block.propensity is not None, block.aside, apart)
-        if kind not in self._made:
-            parts = [self.logits.b[:, None], self.logits.W[:, :n_dense]]
-            if self.offsets is not None:
-                if block.propensity is not None:
-                    parts.append(np.zeros((len(self.logits.b), block.n_indicators)))
-                parts.append(self.offsets.T)
-            made = [np.hstack(parts) / self.temperature]
-            if block.features.codes is not None:
-                made.append(self.logits.W[:, n_dense:] / self.temperature)
-            if apart:
-                made = [self._apart(weights) for weights in made]
-                made[0][np.arange(len(made[0])) != self.base, 0] -= LOWERED
-            first, *rest = (weights.astype(block.dtype, copy=False) for weights in made)
-            self._made[kind] = Weights(first, rest[0] if rest else None)
-        return self._made[kind]
-
-    def _apart(self, weights: FloatArray) -> FloatArray:
-        out: FloatArray = weights - weights[self.base]
-        out[self.base] = weights[self.base]
-        return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,34 +71,6 @@ class Forward:
         )
 
 
-def _product(block: Block, weights: Weights, rows: slice | IntArray = ALL) -> FloatArray:
-    """Weights times T(x) of some rows of the block, (K, n)."""
-    out: FloatArray = weights.dense @ block.design[rows, : weights.dense.shape[1]].T
-    if weights.table is not None:
-        assert block.features.codes is not None
-        for column in block.features.codes[rows].T:
-            out += weights.table[:, column]
-    return out
-
-
-def tilted(block: Block, tilt: Tilt, rows: slice | IntArray = ALL) -> FloatArray:
-    """Logits of some rows of the block, (K, n)."""
-    return _product(block, tilt.weights(block), rows)
-
-
-def _lowered(block: Block, tilt: Tilt) -> tuple[FloatArray, FloatArray]:
-    """Logits (K, n), and what was taken from all logits of each row, (n,)."""
-    out = _product(block, tilt.weights(block, apart=True))
-    taken = out[tilt.base] + out.dtype.type(LOWERED)
-    out[tilt.base] = -LOWERED
-    if tilt.temperature < 1.0:
-        # Cold logits are so far apart that most sums of exp would be too large.
-        top = out.max(axis=0)
-        out -= top
-        taken += top
-    return out, taken
-
-
 def _weighted_sum(values: FloatArray, weight: FloatArray | None) -> float:
     if weight is None:
         return float(values.sum(dtype=np.float64))
@@ -193,8 +100,8 @@ def forward(
     log_likelihood = np.nan
     if likelihood and not tilt.plain:
         log_likelihood = _weighted_sum(log_densities(block, tilt), block.weight)
-    lowered, taken = _lowered(block, tilt)
-    hard_mass = _by_group(block, _winners(lowered, tilt)) if hard else NOTHING
+    lowered, taken = lowered_logits(block, tilt)
+    hard_mass = _by_group(block, winners(block, lowered, tilt)) if hard else NOTHING
     psi, logsumexp = _softmax(block, tilt, lowered, taken, rough=rough)
     normaliser = tilt.temperature * logsumexp
     linear, mass, model_mass = _masses(block, psi) if masses else (None, None, None)
@@ -256,17 +163,6 @@ def _exponential(logits: FloatArray, *, top_known: bool, rough: bool) -> FloatAr
     # A row of equal numbers, because NumPy is three times as slow with a single one.
     np.maximum(logits, np.full(logits.shape[1], lowest, logits.dtype), out=logits)
     return np.asarray(np.exp(logits, out=logits))
-
-
-def _winners(lowered: FloatArray, tilt: Tilt) -> FloatArray:
-    """One at the first largest logit of each row, else zero, (K, n)."""
-    top = 0.0 if tilt.temperature < 1.0 else lowered.max(axis=0)
-    # Many times as fast as argmax along the first axis.
-    mark: FloatArray = (lowered == top).astype(lowered.dtype)
-    if mark.sum() != mark.shape[1]:
-        mark = np.zeros_like(lowered)
-        mark[lowered.argmax(axis=0), np.arange(mark.shape[1])] = 1
-    return mark
 
 
 def _by_group(block: Block, q: FloatArray) -> FloatArray:
@@ -392,11 +288,6 @@ def _pulled(
     q -= mean
     q *= psi
     return q
-
-
-def hard_labels(block: Block, tilt: Tilt) -> IntArray:
-    """Most probable cluster of each row, (n,)."""
-    return np.asarray(_lowered(block, tilt)[0].argmax(axis=0), dtype=np.int32)
 
 
 def log_densities(block: Block, tilt: Tilt) -> FloatArray:

@@ -191,8 +191,10 @@ def _model(
         aware = mixture.flag("aware")
         if aware is not (tilted and (aware or propensity is None)):
             raise ModelFileError("model.json: mixture: aware does not fit to its tilt.")
+    # Files of earlier versions lack it.
+    split = mixture.flag("split") if mixture.holds("split") else False
     mixture.done()
-    return Model(columns, Mixture(family), theta, offsets, propensity, temperature, aware)
+    return Model(columns, Mixture(family), theta, offsets, propensity, temperature, aware, split)
 
 
 def _family(

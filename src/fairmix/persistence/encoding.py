@@ -83,6 +83,7 @@ def _mixture(model: Model) -> dict[str, Any]:
         "tilted": model.offsets is not None,
         "aware": model.aware,
         "temperature": float(model.temperature),
+        "split": model.split,
     }
 
 

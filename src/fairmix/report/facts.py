@@ -100,6 +100,11 @@ def model_facts(model: FairMixture) -> Facts:
         "iterations": f"{model.n_iter_}" + ("" if model.converged_ else ", stopped by max_iter"),
         "fairness strength": f"{model.fairness_strength_:.4g}",
     }
+    if model._model.split:
+        facts["ties"] = (
+            "split: equal rows are shared out between clusters, so a row's cluster also depends on "
+            "its place in the table"
+        )
     defaults = {
         name: parameter.default
         for name, parameter in inspect.signature(type(model).__init__).parameters.items()

@@ -16,7 +16,7 @@ import numpy as np
 
 from fairmix.criteria import Criterion
 from fairmix.kernels import Tilt as Map
-from fairmix.kernels import tilted
+from fairmix.kernels import label_scores
 from fairmix.tables import Rowlike
 from fairmix.totals import FEW_GROUPS, Block, FloatArray, IntArray, Logits
 
@@ -75,7 +75,7 @@ class Gather:
 
     def __call__(self, block: Block) -> Near:
         """The closest rows of the block."""
-        scores = tilted(block, self.map).T.astype(np.float64)
+        scores = label_scores(block, self.map).T
         lead = np.diff(np.partition(scores, -2, axis=1)[:, -2:], axis=1)[:, 0]
         rows: IntArray = np.arange(block.n_rows)
         if block.n_rows > self.most:

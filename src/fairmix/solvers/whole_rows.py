@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmix.kernels import Tilt as Map
-from fairmix.kernels import tilted
+from fairmix.kernels import label_scores
 from fairmix.tables import Rowlike
 from fairmix.totals import Block, FloatArray, IntArray, Logits
 
@@ -62,7 +62,7 @@ class Gather:
     def __call__(self, block: Block) -> Near:
         """The closest rows of the block."""
         rows = np.flatnonzero(block.groups == self.group)
-        scores = tilted(block, self.map, rows).T.astype(np.float64)
+        scores = label_scores(block, self.map, rows).T
         weight = np.ones(len(rows)) if block.weight is None else block.weight[rows]
         near = Near(scores, scores.argmax(axis=1), weight.astype(np.float64))
         return closest(near, self.per_pair)

@@ -17,6 +17,7 @@ from fairmix.tables.memory import MemoryBlocks
 from fairmix.tables.sources import PathLike, Paths, column_names, find_files, is_path
 from fairmix.tables.store import MemoryStore, Moments, Store, Summary
 from fairmix.tables.table import Encoder, Sweep, Table
+from fairmix.tables.ties import Ties, equal_rows
 
 __all__ = [
     "BLOCK_ROWS",
@@ -38,11 +39,13 @@ __all__ = [
     "Summary",
     "Sweep",
     "Table",
+    "Ties",
     "block_rows_of",
     "block_start",
     "column_names",
     "count_batches",
     "count_rows",
+    "equal_rows",
     "find_files",
     "is_path",
     "read_identity",

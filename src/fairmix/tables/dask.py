@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from fairmix.tables._base import (
+    BLOCK_ROWS,
     BlockRows,
     Blocks,
     Item,
@@ -36,6 +37,7 @@ from fairmix.tables._base import (
     count_blocks,
 )
 from fairmix.tables.files import FileBlocks, Frame
+from fairmix.totals import IntArray
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -379,15 +381,76 @@ class _Parts:
 
     def slices(self, ranges: Sequence[tuple[int, int]]) -> list[list[Any]]:
         """For each range of rows the partitions that it meets, with the rows of them."""
-        ends = list(accumulate(self.lengths))
-        return [
-            [
-                (future, max(start - end + n, 0), min(stop - end + n, n))
-                for future, end, n in zip(self.futures, ends, self.lengths, strict=True)
-                if end - n < stop and start < end
-            ]
-            for start, stop in ranges
+        return _slices(self.futures, self.lengths, ranges)
+
+
+def _slices(
+    parts: Sequence[Any], lengths: Sequence[int], ranges: Sequence[tuple[int, int]]
+) -> list[list[Any]]:
+    """For each range of rows the parts that it meets, with the rows of them."""
+    ends = list(accumulate(lengths))
+    return [
+        [
+            (part, max(start - end + n, 0), min(stop - end + n, n))
+            for part, end, n in zip(parts, ends, lengths, strict=True)
+            if end - n < stop and start < end
         ]
+        for start, stop in ranges
+    ]
+
+
+def map_runs(
+    X: Any,
+    beside: Sequence[Any],
+    prepare: Callable[..., Any],
+    work: Callable[[list[tuple[Any, int, int]]], IntArray],
+) -> Any:
+    """A number for each row, made from runs of ``BLOCK_ROWS`` rows, as a Dask array.
+
+    Nothing is computed but the lengths of partitions, where the collection does not know them.
+
+    Parameters
+    ----------
+    X : dask DataFrame, or dask array of two dimensions
+        The rows. The array has its partitions, but none without rows.
+    beside : sequence of collections
+        Partitioned like X.
+    prepare : callable
+        What a run needs of a partition and of those beside it.
+    work : callable
+        Makes the numbers of a run from slices of what was prepared: each of them, its first row and
+        the row after its last.
+    """
+    import dask
+    import dask.array as da
+
+    parts, *others = (np.ravel(np.array(c.to_delayed(), dtype=object)) for c in (X, *beside))
+    for other in others:
+        if len(other) != len(parts):
+            raise ValueError(
+                f"sensitive_features has {len(other)} partitions, X has {len(parts)}. Give it the "
+                "partitions of X."
+            )
+    lengths: Sequence[Any] = getattr(X, "chunks", ((np.nan,),))[0]
+    if np.isnan(lengths).any():
+        lengths = dask.compute(*(dask.delayed(len)(part) for part in parts))
+    filled = np.flatnonzero(lengths).tolist()
+    lengths = [int(lengths[i]) for i in filled]
+    prepared = [dask.delayed(prepare)(*(part[i] for part in (parts, *others))) for i in filled]
+    ends = [*accumulate(lengths, initial=0)]
+    cuts = [*range(0, ends[-1], BLOCK_ROWS), ends[-1]]
+    runs = [dask.delayed(work)(pieces) for pieces in _slices(prepared, lengths, [*pairwise(cuts)])]
+    sizes = [b - a for a, b in pairwise(cuts)]
+    chunks = [dask.delayed(_join)(pieces) for pieces in _slices(runs, sizes, [*pairwise(ends)])]
+    nothing = np.empty(0, dtype=np.int32)
+    found = [
+        da.from_delayed(chunk, (n,), meta=nothing) for chunk, n in zip(chunks, lengths, strict=True)
+    ]
+    return da.concatenate(found or [da.from_array(nothing)])
+
+
+def _join(pieces: list[tuple[IntArray, int, int]]) -> IntArray:
+    return np.concatenate([numbers[start:stop] for numbers, start, stop in pieces])
 
 
 def _as_arrow(part: Any, name: str | None = None, schema: pa.Schema | None = None) -> pa.Table:

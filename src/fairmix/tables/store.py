@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
@@ -202,9 +202,7 @@ class Store:
             ]
         picks = _picks(ranks, self.summary.block_counts)
         chunks = list(self.blocks.each(Picker(picks), sorted(picks)))
-        weight = None
-        if chunks[0].weight is not None:
-            weight = np.concatenate([chunk.weight for chunk in chunks if chunk.weight is not None])
+        weight = _joined(chunk.weight for chunk in chunks)
         groups = np.concatenate([chunk.groups for chunk in chunks])
         ratio = (counts / counts.sum()) / np.where(wanted > 0, wanted / wanted.sum(), 1.0)
         if np.abs(ratio[wanted > 0] - 1).max() > FEW / n_rows:
@@ -215,6 +213,7 @@ class Store:
             n_groups=self.n_groups,
             aside=self.aside,
             weight=weight,
+            ties=_joined(chunk.ties for chunk in chunks),
             n_jobs=getattr(self.blocks, "n_jobs", 1),
             block_rows=block_rows,
         )
@@ -235,6 +234,8 @@ class MemoryStore(Store):
         Whether rows may have the code M.
     weight : (N,) array or None
         Row weights.
+    ties : (N,) array or None
+        What `Ties` finds in the table that the rows come from.
     n_jobs : int
         Threads of sweeps.
     block_rows : int or Fraction
@@ -251,6 +252,7 @@ class MemoryStore(Store):
         n_groups: int = 1,
         aside: bool = False,
         weight: FloatArray | None = None,
+        ties: IntArray | None = None,
         n_jobs: int = 1,
         block_rows: BlockRows = BLOCK_ROWS,
         summary: Summary | None = None,
@@ -258,13 +260,15 @@ class MemoryStore(Store):
         self.rows = rows
         self.groups = np.zeros(rows.n_rows, dtype=np.intp) if groups is None else groups
         self.weight = weight
+        self.ties = ties
         self.n_jobs = n_jobs
         n_blocks = count_blocks(rows.n_rows, block_rows)
 
         def chunk(number: int) -> Chunk:
             part = slice(block_start(number, block_rows), block_start(number + 1, block_rows))
             weight = None if self.weight is None else self.weight[part]
-            return Chunk(number, self.rows.take(part), self.groups[part], weight)
+            ties = None if self.ties is None else self.ties[part]
+            return Chunk(number, self.rows.take(part), self.groups[part], weight, ties)
 
         blocks = MemoryBlocks(n_blocks, chunk, n_jobs=n_jobs)
         super().__init__(blocks, n_groups, summary, block_rows, aside=aside)
@@ -282,6 +286,7 @@ class MemoryStore(Store):
             n_groups=self.n_groups,
             aside=self.aside,
             weight=None if self.weight is None else self.weight[where],
+            ties=None if self.ties is None else self.ties[where],
             n_jobs=self.n_jobs,
         )
 
@@ -339,9 +344,10 @@ def allocate(counts: IntArray, n_rows: int, *, replace: bool = False) -> IntArra
 
 def concatenate_rows(rows: list[Rows]) -> Rows:
     """Rows of several parts, one after the other."""
+    return Rows(_joined(part.numeric for part in rows), _joined(part.codes for part in rows))
 
-    def join(pick: Callable[[Rows], Any]) -> Any:
-        parts = [part for part in map(pick, rows) if part is not None]
-        return np.concatenate(parts) if parts else None
 
-    return Rows(join(lambda r: r.numeric), join(lambda r: r.codes))
+def _joined(parts: Iterable[NDArray[Any] | None]) -> Any:
+    """Parts, of which all are None or none is, one after the other."""
+    there = [part for part in parts if part is not None]
+    return np.concatenate(there) if there else None

@@ -69,6 +69,7 @@ class Encoder:
             propensity=self._rho(chunk),
             number=chunk.number,
             aside=self.aside,
+            ties=chunk.ties,
         )
 
 

@@ -1,0 +1,114 @@
+"""Logits of a block: all that is linear in a row is one product with the block's ``design``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairmix.totals import Block, FloatArray, IntArray, Logits
+
+ALL = slice(None)
+# Logits go into exp less those of one cluster, the base, and less this. What is far below the base
+# may underflow, for it is nothing beside it; so others may exceed it by all the more.
+LOWERED = 60.0
+
+
+class Weights(NamedTuple):
+    """What multiplies the ``design`` of a block, and the table that its codes look up."""
+
+    dense: FloatArray
+    table: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Tilt:
+    """The map ``(b + <W, T(x)> + sum_g rho_g v[g]) / tau`` of rows to logits.
+
+    Its weights are made once for all blocks of a kind.
+    """
+
+    logits: Logits
+    offsets: FloatArray | None = None
+    temperature: float = 1.0
+    _made: dict[Any, Weights] = field(default_factory=dict, repr=False)
+
+    @property
+    def plain(self) -> bool:
+        """Whether there is neither offset nor temperature."""
+        return self.offsets is None and self.temperature == 1.0
+
+    @cached_property
+    def untilted(self) -> Tilt:
+        """The map without offsets and temperature."""
+        return self if self.plain else Tilt(self.logits)
+
+    @cached_property
+    def base(self) -> int:
+        """The cluster whose logit changes least from row to row, as the broadest one does."""
+        return int(np.einsum("kp,kp->k", self.logits.W, self.logits.W).argmin())
+
+    @cached_property
+    def ranks(self) -> IntArray:
+        """Each cluster's place in an order that does not change with their numbers, (K,)."""
+        return np.argsort(np.lexsort(self.logits.W.T[::-1]))
+
+    def weights(self, block: Block, *, apart: bool = False, exact: bool = False) -> Weights:
+        """Weights for blocks like this; ``apart``: less those of the base, which keeps its own.
+
+        ``exact``: in double precision, whatever that of the block.
+        """
+        dense = block.features.dense
+        n_dense = 0 if dense is None else dense.shape[1]
+        dtype = np.dtype(np.float64) if exact else block.dtype
+        kind = (n_dense, dtype, block.propensity is not None, block.aside, apart)
+        if kind not in self._made:
+            parts = [self.logits.b[:, None], self.logits.W[:, :n_dense]]
+            if self.offsets is not None:
+                if block.propensity is not None:
+                    parts.append(np.zeros((len(self.logits.b), block.n_indicators)))
+                parts.append(self.offsets.T)
+            made = [np.hstack(parts) / self.temperature]
+            if block.features.codes is not None:
+                made.append(self.logits.W[:, n_dense:] / self.temperature)
+            if apart:
+                made = [self._apart(weights) for weights in made]
+                made[0][np.arange(len(made[0])) != self.base, 0] -= LOWERED
+            first, *rest = (weights.astype(dtype, copy=False) for weights in made)
+            self._made[kind] = Weights(first, rest[0] if rest else None)
+        return self._made[kind]
+
+    def _apart(self, weights: FloatArray) -> FloatArray:
+        out: FloatArray = weights - weights[self.base]
+        out[self.base] = weights[self.base]
+        return out
+
+
+def product(block: Block, weights: Weights, rows: slice | IntArray = ALL) -> FloatArray:
+    """Weights times T(x) of some rows of the block, (K, n)."""
+    out: FloatArray = weights.dense @ block.design[rows, : weights.dense.shape[1]].T
+    if weights.table is not None:
+        assert block.features.codes is not None
+        for column in block.features.codes[rows].T:
+            out += weights.table[:, column]
+    return out
+
+
+def tilted(block: Block, tilt: Tilt, rows: slice | IntArray = ALL) -> FloatArray:
+    """Logits of some rows of the block, (K, n)."""
+    return product(block, tilt.weights(block), rows)
+
+
+def lowered_logits(block: Block, tilt: Tilt) -> tuple[FloatArray, FloatArray]:
+    """Logits (K, n), and what was taken from all logits of each row, (n,)."""
+    out = product(block, tilt.weights(block, apart=True))
+    taken = out[tilt.base] + out.dtype.type(LOWERED)
+    out[tilt.base] = -LOWERED
+    if tilt.temperature < 1.0:
+        # Cold logits are so far apart that most sums of exp would be too large.
+        top = out.max(axis=0)
+        out -= top
+        taken += top
+    return out, taken
