@@ -162,7 +162,7 @@ def test_the_picture_of_a_fitted_model_tells_what_was_measured(blobs):
     assert "balance" not in model._repr_html_()
     model.fit(X, sensitive_features=names)
     line = (
-        f"gap of the labels {model.gap_:.4f} (max_gap=0.05), balance {model.balance_:.3f}. "
+        f"gap of the labels {model.gap_:.4f} (max_gap=0.05: met), balance {model.balance_:.3f}. "
         "Groups: &lt;b&gt;a&lt;/b&gt;, c."
     )
     assert line in model._repr_html_()

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fairmix.verdict import MET, MET_FOR_JUDGED, MIN_GROUP_SIZE, NO_BOUND
-
 if TYPE_CHECKING:
     from fairmix import FairMixture
     from fairmix.verdict import Verdict
@@ -124,6 +122,8 @@ def read_unknown(unknown: str | None, hold_out: float) -> str:
 
 def read_min_group_size(given: int | None) -> int:
     """Rows that a group needs to be judged."""
+    from fairmix.verdict import MIN_GROUP_SIZE
+
     if given is not None and given < 1:
         raise typer.BadParameter(f"--min-group-size {given}: give a number of at least 1.")
     return MIN_GROUP_SIZE if given is None else given
@@ -134,6 +134,8 @@ def passes(verdict: Verdict, min_group_size: int | None) -> bool:
 
     That some groups are not judged is for the user to accept, by ``--min-group-size``.
     """
+    from fairmix.verdict import MET, MET_FOR_JUDGED, NO_BOUND
+
     accepted = min_group_size is not None and verdict.word == MET_FOR_JUDGED
     return accepted or verdict.word in (MET, NO_BOUND)
 
