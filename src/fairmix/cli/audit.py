@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fairmix.cli import options as o
-from fairmix.cli.screen import BOUND_MISSED, Screen
+from fairmix.cli.screen import Screen
 
 
 def audit(
@@ -95,5 +95,5 @@ def audit(
             "counts": dict(zip(profile.groups, profile.counts.tolist(), strict=True)),
         }
     )
-    if strict and not o.passes(verdict, min_group_size):
-        raise typer.Exit(BOUND_MISSED)
+    if strict:
+        o.be_strict(screen, verdict, min_group_size)

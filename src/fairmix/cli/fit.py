@@ -9,7 +9,7 @@ import typer
 
 from fairmix import __version__
 from fairmix.cli import options as o
-from fairmix.cli.screen import BOUND_MISSED, Screen, json_text
+from fairmix.cli.screen import Screen, json_text
 
 if TYPE_CHECKING:
     from fairmix.cli.fitting import Fit
@@ -131,8 +131,8 @@ def fit(
     screen.say(fit_text(found))
     screen.say(f"Wrote {', '.join(files)} in {o.display_path(out)}")
     screen.result(found.metrics())
-    if strict and not o.passes(found.verdict, min_group_size):
-        raise typer.Exit(BOUND_MISSED)
+    if strict:
+        o.be_strict(screen, found.verdict, min_group_size)
 
 
 def _write(found: Fit, folder: Path) -> None:

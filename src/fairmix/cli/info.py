@@ -11,6 +11,7 @@ from fairmix.cli.screen import Screen, wrapped
 if TYPE_CHECKING:
     from fairmix import FairMixture
 
+TITLES = {"unjudged": "not judged"}
 SETTINGS = (
     *("max_gap", "gap_of", "criterion", "min_group_size", "missing_groups"),
     *("assignment", "ties", "solver", "covariance_type"),
@@ -29,7 +30,8 @@ def info(
         found = _facts(load(model))
     width = max(map(len, found)) + 2
     for title, value in found.items():
-        screen.say(wrapped(_text(value), title.replace("_", " ").ljust(width)))
+        title = TITLES.get(title, title.replace("_", " "))
+        screen.say(wrapped(_text(value), title.ljust(width)))
     screen.result(found)
 
 
@@ -45,7 +47,7 @@ def _facts(model: FairMixture) -> dict[str, Any]:
         "categorical": [str(names[j]) for j in columns.categorical],
         "sensitive": metadata.get("sensitive", []),
         "groups": dict(sizes),
-        "not_judged": dict(model.unjudged_groups_),
+        "unjudged": dict(model.unjudged_groups_),
         "verdict": model.verdict_,
         "gap": float(model.gap_),
         "label_gap": float(model.label_gap_),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fairmix.cli.screen import BOUND_MISSED, Screen
+
 if TYPE_CHECKING:
     from fairmix import FairMixture
     from fairmix.verdict import Verdict
@@ -129,15 +131,20 @@ def read_min_group_size(given: int | None) -> int:
     return MIN_GROUP_SIZE if given is None else given
 
 
-def passes(verdict: Verdict, min_group_size: int | None) -> bool:
-    """Whether a verdict is good enough for ``--strict``.
+def be_strict(screen: Screen, verdict: Verdict, min_group_size: int | None) -> None:
+    """End a command under ``--strict``, unless the verdict is good enough.
 
     That some groups are not judged is for the user to accept, by ``--min-group-size``.
     """
     from fairmix.verdict import MET, MET_FOR_JUDGED, NO_BOUND
 
-    accepted = min_group_size is not None and verdict.word == MET_FOR_JUDGED
-    return accepted or verdict.word in (MET, NO_BOUND)
+    if verdict.word in (MET, NO_BOUND):
+        return
+    if verdict.word == MET_FOR_JUDGED:
+        if min_group_size is not None:
+            return
+        screen.note("--strict: some groups are not judged. To accept that, give --min-group-size.")
+    raise typer.Exit(BOUND_MISSED)
 
 
 def read_rows(given: float | None) -> float | None:
