@@ -166,6 +166,19 @@ def test_an_audit_leaves_rare_groups_out(folder):
     assert "gap             -" in said
 
 
+def test_an_audit_of_very_many_rows_has_the_same_figures(folder, monkeypatch):
+    write(strangers(3))
+    audit = ["audit", "people.csv", "-l", "cluster", "-s", "sex", "--json"]
+    before = json.loads(run(*audit).stdout)["figures"]
+    monkeypatch.setattr("fairmix.cli.auditing.BOOTSTRAP_ROWS", 0)
+    figures = json.loads(run(*audit).stdout)["figures"]
+    for name in ("gap", "additive_gap", "worst_pair_gap", "balance"):
+        assert figures[name]["value"] == pytest.approx(before[name]["value"])
+        assert figures[name]["low"] is None
+    alone = json.loads(run(*audit, "--min-group-size", "1000").stdout)
+    assert alone["figures"]["gap"]["value"] is None
+
+
 @pytest.mark.parametrize("memory", ["512", "0"])
 def test_missing_groups_are_an_error_dropped_or_a_group(folder, memory):
     frame = people()
