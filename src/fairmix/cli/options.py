@@ -51,7 +51,7 @@ MissingGroups = Annotated[
 # None is told apart from the default: only who asks for it accepts that some groups are not judged.
 MinGroupSize = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Smallest group that is judged; 30 if left out."),
+    typer.Option(metavar="N", help="Smallest group judged; 30 if left out."),
 ]
 Unknown = Annotated[
     Literal["error", "ignore"] | None,
@@ -64,7 +64,7 @@ Assignment = Annotated[
 Blind = Annotated[bool, typer.Option("--blind", help="The same as --assignment blind.")]
 Ties = Annotated[
     Literal["together", "split"],
-    typer.Option(metavar="HOW", help="Or split: equal rows may get two labels."),
+    typer.Option(metavar="HOW", help="Or split equal rows."),
 ]
 Solver = Annotated[
     Literal["dual", "em", "gd"], typer.Option(show_default=False, help="em and gd: the paper's.")

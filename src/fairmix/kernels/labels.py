@@ -20,7 +20,7 @@ from fairmix.totals import Block, FloatArray, IntArray
 
 GOLDEN = (np.sqrt(5) - 1) / 2
 # Of the numbers that are added to logits.
-WIDTH = 0.2
+WIDTH = 0.1
 
 
 def _nudged(block: Block, tilt: Tilt, rows: IntArray) -> FloatArray:
