@@ -82,7 +82,7 @@ def test_every_bound_is_printed_and_written(tiny_run):
     assert len(lines) == len(ratios) + 1
     for (name, ratio), shown in zip(ratios, lines, strict=False):
         assert shown.startswith(f"{name:<9} {ratio['name']}")
-        assert ratio["amount"] > 0 or name in ("growth", "memory")
+        assert ratio["amount"] > 0 or name in ("groups", "growth", "memory")
         assert ratio["ratio"] == pytest.approx(ratio["amount"] / ratio["floor_amount"], nan_ok=True)
         holds = ratio["bound"] is None or ratio["ratio"] <= ratio["bound"]
         assert ratio["verdict"] == ("" if ratio["bound"] is None else "pass" if holds else "MISS")

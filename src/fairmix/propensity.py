@@ -145,6 +145,8 @@ def fit_propensity(
     with warnings.catch_warnings():
         # A model that is not at its end yet is one, too; what counts are the rates of real groups.
         warnings.simplefilter("ignore", ConvergenceWarning)
+        # Nor is a group per row a mistake.
+        warnings.filterwarnings("ignore", message="The number of unique classes")
         regression.fit(scale(X), groups, sample_weight=weight)
     coefficients = regression.coef_ / scale.deviation
     intercepts = regression.intercept_ - coefficients @ scale.mean

@@ -68,6 +68,9 @@ class Criterion(Protocol):
     def face(self, rates: FloatArray, projected: FloatArray) -> Face:
         """The same derivative by its parts, which are few also where groups are many."""
 
+    def shrink_face(self, rates: FloatArray, shrunk: FloatArray) -> Face:
+        """That of ``shrink`` at rates that are known shrunk."""
+
     def support(self, multipliers: FloatArray) -> float:
         """The dual norm: largest ``<multipliers, x>`` over value(x) <= 1."""
 
@@ -125,12 +128,24 @@ class LargestOverClusters:
 
     def face(self, rates: FloatArray, projected: FloatArray) -> Face:
         """A normal for each cluster that was cut."""
-        pools, sizes, moves = _met(self.measure, rates, projected)
+        return self._face(rates, projected)[0]
+
+    def shrink_face(self, rates: FloatArray, shrunk: FloatArray) -> Face:
+        """The same, but the level may move with all clusters that were cut."""
+        face, lengths = self._face(rates, shrunk)
+        if not len(lengths):
+            return face
+        # Moves that change all values alike are free: what is orthogonal to them remains.
+        rest = np.linalg.qr(np.column_stack([1 / lengths, np.eye(len(lengths))]))[0][:, 1:]
+        return face._replace(normals=np.tensordot(rest.T, face.normals, axes=1))
+
+    def _face(self, rates: FloatArray, cut: FloatArray) -> tuple[Face, FloatArray]:
+        pools, sizes, moves = _met(self.measure, rates, cut)
         lengths = np.sqrt(np.einsum("gk,gk->k", moves, moves))
-        cut = np.flatnonzero(lengths)
-        normals = np.zeros((len(cut), *rates.shape))
-        normals[np.arange(len(cut)), :, cut] = (moves[:, cut] / lengths[cut]).T
-        return Face(pools, sizes, normals)
+        active = np.flatnonzero(lengths)
+        normals = np.zeros((len(active), *rates.shape))
+        normals[np.arange(len(active)), :, active] = (moves[:, active] / lengths[active]).T
+        return Face(pools, sizes, normals), lengths[active]
 
     def support(self, multipliers: FloatArray) -> float:
         """Sum over clusters."""
@@ -188,7 +203,13 @@ class SumOverClusters:
         """One normal for all clusters."""
         pools, sizes, moves = _met(self.measure, rates, projected)
         length = np.linalg.norm(moves)
-        return Face(pools, sizes, moves[None] / length if length > 0 else moves[:0, None])
+        normals = moves[None] / length if length > 0 else np.zeros((0, *rates.shape))
+        return Face(pools, sizes, normals)
+
+    def shrink_face(self, rates: FloatArray, shrunk: FloatArray) -> Face:
+        """No value is kept."""
+        pools, sizes, _ = _met(self.measure, rates, shrunk)
+        return Face(pools, sizes, np.zeros((0, *rates.shape)))
 
     def support(self, multipliers: FloatArray) -> float:
         """Largest over clusters."""

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fairmix.criteria import Criterion, Face
+from fairmix.criteria import Face
 from fairmix.totals import FloatArray
 
 # The price of leaving the allowed rates doubles from round to round, up to so many units of H.
@@ -140,6 +140,19 @@ class ByContrast:
         return self._back(np.linalg.solve(flat, (self.basis.T @ gradient).ravel()))
 
 
+class Demand(Protocol):
+    """What the rates shall fulfil: a penalty of them, also one that only forbids."""
+
+    def nearest(self, rates: FloatArray, sigma: float) -> FloatArray:
+        """``argmin_x |x - rates|^2 / 2 + sigma penalty(x)``."""
+
+    def face(self, rates: FloatArray, nearest: FloatArray) -> Face:
+        """The derivative of ``nearest``."""
+
+    def penalty(self, rates: FloatArray) -> float:
+        """Its value at rates that are not forbidden."""
+
+
 class _State(NamedTuple):
     value: float
     gradient: FloatArray
@@ -169,10 +182,8 @@ def many_multipliers(
     multipliers: FloatArray,
     rates: FloatArray,
     curvature: Curvature,
-    criterion: Criterion,
-    bound: float,
+    demand: Demand,
     accuracy: Accuracy,
-    guess: FloatArray,
 ) -> FloatArray:
     """Multipliers that minimise the local model of the dual.
 
@@ -184,21 +195,16 @@ def many_multipliers(
         Minus the gradient of the smooth part.
     curvature : Curvature
         H.
-    criterion, bound : Criterion, float
-        The rates that are allowed; h is their support function.
+    demand : Demand
+        h is the conjugate of its penalty.
     accuracy : Accuracy
         When to end.
-    guess : (M, K) array
-        Where to begin.
     """
-    if bound == 0:
-        return multipliers + curvature.equalise(curvature.along(rates))
     sigma = unit = max(curvature.unit, 1e-12)
-    there = rates - curvature(guess - multipliers)
-    # The rates there, if the guess solves the problem.
-    c = criterion.project(there + sigma * guess, bound)
-    tol = max(accuracy.tol, accuracy.share * float(np.abs(there - c).max()))
-    now, left = guess, accuracy.evaluations
+    # The rates themselves, where multipliers solve the dual already.
+    c = demand.nearest(rates + sigma * multipliers, sigma)
+    tol = max(accuracy.tol, accuracy.share * float(np.abs(rates - c).max()))
+    now, left = multipliers, accuracy.evaluations
 
     def evaluate(point: FloatArray) -> _State:
         nonlocal left
@@ -206,9 +212,9 @@ def many_multipliers(
         d = point - multipliers
         bent = curvature(d)
         w = c + sigma * point
-        nearest = criterion.project(w, bound)
+        nearest = demand.nearest(w, sigma)
         away = w - nearest
-        value = np.vdot(0.5 * bent - rates, d)
+        value = np.vdot(0.5 * bent - rates, d) - demand.penalty(nearest)
         value += (np.vdot(w, w) - np.vdot(away, away)) / (2 * sigma)
         return _State(float(value), curvature.along(bent - rates + nearest), nearest, w)
 
@@ -220,7 +226,7 @@ def many_multipliers(
                 break
             # Without damping a piecewise linear h lets Newton steps run off along the gauge.
             damping = sigma * min(0.1, 0.2 * steepest)
-            face = criterion.face(state.w, state.nearest)
+            face = demand.face(state.w, state.nearest)
             step = -curvature.newton(state.gradient, face, sigma, damping)
             slope = float(np.vdot(state.gradient, step))
             now, state = _backtrack(evaluate, now, state, step, slope)

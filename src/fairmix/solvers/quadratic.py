@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fairmix.criteria import Criterion
+from fairmix.criteria import Criterion, Face
 from fairmix.solvers.many import Accuracy, Curvature, many_multipliers
 from fairmix.solvers.sparse import sparse_multipliers
 from fairmix.totals import FloatArray
@@ -34,6 +34,9 @@ class Constraint(Protocol):
 
     def nearest(self, rates: FloatArray, sigma: float) -> FloatArray:
         """``argmin_x |x - rates|^2 / 2 + sigma h*(x)`` with h* the conjugate of the support."""
+
+    def face(self, rates: FloatArray, nearest: FloatArray) -> Face:
+        """The derivative of ``nearest``."""
 
     def missing(self, rates: FloatArray) -> float:
         """How far the rates are from being allowed, entry by entry."""
@@ -58,6 +61,10 @@ class Bound:
         """Projection."""
         return self.criterion.project(rates, self.bound)
 
+    def face(self, rates: FloatArray, nearest: FloatArray) -> Face:
+        """That of the projection."""
+        return self.criterion.face(rates, nearest)
+
     def missing(self, rates: FloatArray) -> float:
         """Distance to the projection."""
         return float(np.abs(rates - self.criterion.project(rates, self.bound)).max())
@@ -70,7 +77,11 @@ class Bound:
         self, start: FloatArray, rates: FloatArray, curvature: FloatArray | Curvature
     ) -> FloatArray:
         """Minimum of the local model, as exact as a step on changing rates needs."""
-        return _multipliers(start, rates, curvature, self.criterion, self.bound, STEP, start)
+        if isinstance(curvature, np.ndarray):
+            return newton_multipliers(start, rates, curvature, self.criterion, self.bound, STEP.tol)
+        if self.bound == 0:
+            return start + curvature.equalise(curvature.along(rates))
+        return many_multipliers(start, rates, curvature, self, STEP)
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,10 @@ class Strength:
         """Shrunken rates."""
         return self.criterion.shrink(rates, sigma * self.strength)
 
+    def face(self, rates: FloatArray, nearest: FloatArray) -> Face:
+        """That of shrinking."""
+        return self.criterion.shrink_face(rates, nearest)
+
     def missing(self, rates: FloatArray) -> float:
         """Nothing."""
         return 0.0
@@ -98,18 +113,17 @@ class Strength:
     def multipliers(
         self, start: FloatArray, rates: FloatArray, curvature: FloatArray | Curvature
     ) -> FloatArray:
-        """Minimum of the local model, by bisection on the bound."""
-        if isinstance(curvature, np.ndarray):
-            untilted = rates + (curvature @ start.ravel()).reshape(rates.shape)
-        else:
-            untilted = rates + curvature(start)
+        """Minimum of the local model; of few groups by bisection on the bound."""
+        if not isinstance(curvature, np.ndarray):
+            return many_multipliers(start, rates, curvature, self, STEP)
+        untilted = rates + (curvature @ start.ravel()).reshape(rates.shape)
         low, high = 0.0, self.criterion.value(untilted)
-        found = _multipliers(start, rates, curvature, self.criterion, low, BISECTION, start)
+        found = newton_multipliers(start, rates, curvature, self.criterion, low)
         if self.criterion.support(found) <= self.strength:
             return found
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
-            found = _multipliers(start, rates, curvature, self.criterion, middle, BISECTION, found)
+            found = newton_multipliers(start, rates, curvature, self.criterion, middle)
             norm = self.criterion.support(found)
             if abs(norm / self.strength - 1) < 1e-3:
                 break
@@ -125,28 +139,12 @@ class _State(NamedTuple):
 
 
 BISECTIONS = 20
-# What a step on changing rates needs. With many groups it takes long, and the last third of the way
-# or more than 8 projections change neither the number of passes nor the end of a fit.
-STEP = Accuracy(tol=2e-6, share=0.3, evaluations=8)
-# What bisection needs; of many groups each goes on where the last one ended.
-BISECTION = Accuracy(tol=1e-7, share=0.01, evaluations=20)
+# What a step on changing rates needs. Of many groups, where it takes long, the last fifth of the
+# way, and more than 12 projections, change neither the number of passes nor the end of a fit; with
+# 8, multipliers can stay far from a solution whose rates they have.
+STEP = Accuracy(tol=2e-6, share=0.2, evaluations=12)
 OUTER_STEPS = 40
 INNER_STEPS = 30
-
-
-def _multipliers(
-    start: FloatArray,
-    rates: FloatArray,
-    curvature: FloatArray | Curvature,
-    criterion: Criterion,
-    bound: float,
-    accuracy: Accuracy,
-    guess: FloatArray,
-) -> FloatArray:
-    """Those of few groups exactly, those of many from a guess and as exact as told."""
-    if isinstance(curvature, np.ndarray):
-        return newton_multipliers(start, rates, curvature, criterion, bound, accuracy.tol)
-    return many_multipliers(start, rates, curvature, criterion, bound, accuracy, guess)
 
 
 def newton_multipliers(

@@ -20,7 +20,7 @@ SUBSPACE_STEPS = 4
 SPARE_VECTORS = 8
 # Added to the curvature of many groups, as a share of its mean. Where a group has no row near a
 # boundary, or a contrast next to no variance, steps would else be far longer than what they gain.
-FLOOR = 1e-3
+FLOOR = 1e-2
 
 
 class Tilt:
