@@ -82,6 +82,7 @@ PARAMETERS = [
     "fairness_strength",
     "gap_of",
     "assignment",
+    "ties",
     "solver",
     "criterion",
     "min_group_size",

@@ -11,7 +11,6 @@ from fairmix.estimator._frames import MAX_LEVELS
 from inputs import (
     FRAME,
     MISSED,
-    SMALL,
     UNSETTLED,
     Bad,
     G,
@@ -54,12 +53,6 @@ GROUPS: dict[str, Row] = {
         settings={"fairness_strength": 0},
     ),
     "a group of one row": Odd(lambda: ["a"] * (N - 1) + ["b"], (UNSETTLED, MISSED)),
-    "a group of one row, not judged": Odd(
-        lambda: ["a"] * (N - 1) + ["b"],
-        (SMALL,),
-        check=lambda model: model.verdict_ == "not judged" and model.unjudged_groups_ == {"b": 1},
-        settings={"min_group_size": 2},
-    ),
     "as many groups as clusters of three": Odd(lambda: np.arange(N) % 3),
     "one group": Bad(lambda: ["a"] * N, "one group only, 'a'"),
     "too few": Bad(lambda: G[:5], "has 5 rows, the data has 60"),

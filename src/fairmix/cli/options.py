@@ -61,7 +61,8 @@ Assignment = Annotated[
     Literal["blind", "aware"] | None,
     typer.Option(help="Aware: labels depend on the group too."),
 ]
-Blind = Annotated[bool, typer.Option("--blind", help="The same as --assignment blind.")]
+# A short form that needs no line of its own: the help fits a screen of 40 lines.
+Blind = Annotated[bool, typer.Option("--blind", hidden=True)]
 Ties = Annotated[
     Literal["together", "split"],
     typer.Option(metavar="HOW", help="Or split equal rows."),
