@@ -104,7 +104,9 @@ def test_signals_at_random_moments(number, tmp_path, record_property):
         if done.returncode != -number:
             assert done.returncode in (0, CODES[number]), (done.returncode, done.stderr)
             assert done.returncode or not any(kept)
-            assert "Traceback" not in done.stderr, done.stderr
+            # In a callback of the interpreter an exception is shown, and goes no further.
+            shown = "Exception ignored in" in done.stderr
+            assert shown or "Traceback" not in done.stderr, done.stderr
         ends.append("new" if not any(kept) else "old")
     assert ends[0] == "old"
     for end in ("old", "new"):
