@@ -18,9 +18,9 @@ from benchmarks.harness import Ratio
 from fairmix import FairMixture
 from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairKMeans
 from fairmix.datasets import make_grouped_blobs
-from fairmix.groups import encode_groups
+from fairmix.input.groups import encode_groups
+from fairmix.kernels.totals import Rows
 from fairmix.tables import MemoryStore, Table
-from fairmix.totals import Rows
 
 ROWS = (100_000, 316_228, 1_000_000, 3_162_278, 10_000_000)
 FIT_ROWS = (1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)

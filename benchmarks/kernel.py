@@ -7,8 +7,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Ratio, medians
 from fairmix.kernels import Tilt, forward
+from fairmix.kernels.totals import Block, Features, Logits
 from fairmix.tables.table import Sweep
-from fairmix.totals import Block, Features, Logits
 
 ROWS = 16384
 # Blocks that are worked on in turn, so that rows come from memory as in a fit.

@@ -21,7 +21,7 @@ FIT = """
 import json, sys, warnings
 import numpy as np
 from fairmix import FairMixture
-from fairmix.comparison import _Memory
+from fairmix.studies import _Memory
 
 n_rows, columns, dtype, assignment, n_jobs = json.loads(sys.argv[1])
 warnings.simplefilter("ignore")

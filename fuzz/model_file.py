@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from fairmix import FairMixture, load
-from fairmix.persistence import ModelFileError
-from fairmix.persistence.archive import pack, unpack
+from fairmix.export.model_file import ModelFileError
+from fairmix.export.model_file.archive import pack, unpack
 
 KEPT = sorted(Path(__file__).parents[1].glob("tests/models/schema-*/*.fairmix"))
 MEMBERS = [unpack(path.read_bytes()) for path in KEPT]

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmix import FairMixture
-from fairmix.roles import find_roles
+from fairmix.input.roles import find_roles
 from fairmix.tables import FileBlocks, column_names
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".txt")

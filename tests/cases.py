@@ -18,13 +18,13 @@ from scipy import stats
 
 from fairmix import criteria
 from fairmix.criteria import Criterion
-from fairmix.families import COVARIANCE_TYPES, Categorical, Family, Gaussian, Product
 from fairmix.kernels import Tilt, backward, forward
-from fairmix.mixture import Mixture
-from fairmix.objective import Objective, Scaled
+from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits, Rows, Totals
+from fairmix.mixture.families import COVARIANCE_TYPES, Categorical, Family, Gaussian, Product
+from fairmix.mixture.mixture import Mixture
 from fairmix.solvers import EM, GradientDescent, Solver
+from fairmix.solvers.objective import Objective, Scaled
 from fairmix.tables import MemoryStore, Table
-from fairmix.totals import Block, FloatArray, IntArray, Logits, Rows, Totals
 
 # All different, so that no array has the right shape by chance; three columns are the fewest for
 # which the upper and the lower triangle of a matrix are stored in different orders.

@@ -10,8 +10,9 @@ from cases import FAMILIES, K, M, assert_close, assert_same_bits, each, problem
 from fairmix import FairMixture, fitting, metrics
 from fairmix.criteria import CRITERIA
 from fairmix.datasets import make_grouped_blobs
-from fairmix.objective import Objective, Scaled
+from fairmix.kernels.totals import Rows
 from fairmix.solvers import EM
+from fairmix.solvers.objective import Objective, Scaled
 from fairmix.tables import (
     BLOCK_ROWS,
     Batches,
@@ -21,7 +22,6 @@ from fairmix.tables import (
     count_batches,
 )
 from fairmix.tables.store import allocate
-from fairmix.totals import Rows
 
 N_ROWS, BLOCK = 1000, 64
 

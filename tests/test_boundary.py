@@ -6,14 +6,14 @@ from scipy.optimize import linear_sum_assignment
 
 from cases import memory_table
 from fairmix.criteria import CRITERIA
-from fairmix.families import Gaussian
 from fairmix.kernels import Tilt, hard_labels
-from fairmix.mixture import Mixture
-from fairmix.propensity import fit_propensity
+from fairmix.kernels.totals import Rows
+from fairmix.mixture.families import Gaussian
+from fairmix.mixture.mixture import Mixture
+from fairmix.mixture.propensity import fit_propensity
 from fairmix.solvers import boundary
 from fairmix.solvers.boundary import boundary_offsets
 from fairmix.solvers.whole_rows import whole_row_offsets
-from fairmix.totals import Rows
 
 K = 4
 

@@ -11,8 +11,8 @@ from scipy.stats import binomtest
 
 from fairmix import certificate as room
 from fairmix import metrics
-from fairmix.certificate import certify, chance_gap
 from fairmix.criteria import CRITERIA
+from fairmix.results.certificate import certify, chance_gap
 
 WORLDS = 1000
 NAMES = sorted(CRITERIA)

@@ -15,7 +15,7 @@ from fairmix import FairMixture
 from fairmix.cli import app
 from fairmix.datasets import load_adult
 from fairmix.estimator._frame_sources import FileSource
-from fairmix.roles import find_roles
+from fairmix.input.roles import find_roles
 from fairmix.tables import BLOCK_ROWS, FileBlocks
 
 HEAD = "age,town,sex\n"

@@ -22,13 +22,13 @@ from cases import (
 )
 from fairmix import FairMixture, metrics
 from fairmix.datasets import make_grouped_blobs
-from fairmix.families import COVARIANCE_TYPES, Gaussian
-from fairmix.initialization import start
-from fairmix.mixture import Mixture
-from fairmix.objective import Bounded, Objective
+from fairmix.fitting.starts import start
+from fairmix.kernels.totals import Rows
+from fairmix.mixture.families import COVARIANCE_TYPES, Gaussian
+from fairmix.mixture.mixture import Mixture
 from fairmix.solvers import EM, GradientDescent, Status
 from fairmix.solvers.constrained import Constrained, Repair
-from fairmix.totals import Rows
+from fairmix.solvers.objective import Bounded, Objective
 
 GAP = CRITERIA["gap"].criterion
 CLIMBERS = {

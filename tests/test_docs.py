@@ -47,17 +47,13 @@ NEEDED = {
 ROOMS = (
     "fairmix",
     "fairmix.baselines",
-    "fairmix.certificate",
-    "fairmix.comparison",
     "fairmix.datasets",
-    "fairmix.fairness_table",
+    "fairmix.export",
     "fairmix.metrics",
-    "fairmix.path",
-    "fairmix.persistence",
     "fairmix.plot",
-    "fairmix.profile",
     "fairmix.report",
-    "fairmix.verdict",
+    "fairmix.results",
+    "fairmix.studies",
 )
 PROMISES = re.compile(
     r"\b(remov|solv|eliminat|cur|fix)(e|es|ed|ing|s)? (the |all |any )?(bias|unfairness|fairness)\b"

@@ -7,7 +7,7 @@ import pytest
 
 from fairmix import FairMixture, metrics
 from fairmix.datasets import make_grouped_blobs
-from fairmix.families import COVARIANCE_TYPES
+from fairmix.mixture.families import COVARIANCE_TYPES
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 from fairmix import FairMixture, load, metrics, pareto_front
 from fairmix.datasets import make_grouped_blobs
-from fairmix.families import INDEPENDENT
+from fairmix.mixture.families import INDEPENDENT
 
 CENTERS = np.array([[0.0, 0.0, 0.0], [4.0, 1.0, -2.0], [-3.0, 4.0, 2.0]])
 WEIGHTS = np.array([0.5, 0.3, 0.2])

@@ -16,7 +16,6 @@ import fairmix
 from fairmix import FairMixture, baselines, metrics
 from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairKMeans
 from fairmix.datasets import make_grouped_blobs
-from fairmix.documentation import Documented, page_template, public_name
 
 BASELINES = [AlignedFairKMeans, FairletKMeans, VariationalFairKMeans]
 # Why a check cannot pass, by its name. An estimator that passes it all the same fails the test.
@@ -174,37 +173,3 @@ def test_the_picture_of_a_fitted_model_tells_what_was_measured(blobs):
     )
     assert "Groups: 0, 1, 2, 3, 4 and 2 more." in many._repr_html_()
     assert "(max_gap" not in many._repr_html_()
-
-
-def test_the_picture_links_to_the_site_of_the_package():
-    urls = ["Source, https://code.example/x", "Documentation, https://docs.example/"]
-
-    class Linked(FairMixture):
-        _doc_link_template = page_template(urls)
-
-    # As if it were ours: scikit-learn links to classes of one package only.
-    Linked.__module__ = FairMixture.__module__
-    link = Linked()._get_doc_link()
-    assert link == f"https://docs.example/reference/api/{public_name(Linked)}.html"
-    assert link in estimator_html_repr(Linked())
-
-
-def test_without_a_site_there_is_no_link():
-    assert page_template(["Source, https://code.example/x"]) == ""
-
-    class Unlinked(FairMixture):
-        _doc_link_template = page_template([])
-
-    Unlinked.__module__ = FairMixture.__module__
-    assert Unlinked()._get_doc_link() == ""
-    assert "reference/api" not in estimator_html_repr(Unlinked())
-
-
-def test_public_names_can_be_imported():
-    assert all(issubclass(kind, Documented) for kind in (FairMixture, *BASELINES))
-    assert public_name(FairMixture) == "fairmix.FairMixture"
-    assert [public_name(kind) for kind in BASELINES] == [
-        "fairmix.baselines.AlignedFairKMeans",
-        "fairmix.baselines.FairletKMeans",
-        "fairmix.baselines.VariationalFairKMeans",
-    ]

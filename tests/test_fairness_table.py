@@ -8,7 +8,7 @@ import pytest
 
 from cases import count_calls
 from fairmix import metrics
-from fairmix.fairness_table import Figure, fairness_table
+from fairmix.results.fairness import Figure, fairness_table
 
 SUMMARY = ["gap", "additive_gap", "worst_pair_gap", "balance", "rate_ratio"]
 

@@ -18,8 +18,8 @@ from cases import (
     whole_block,
 )
 from fairmix.kernels.softmax import Tilt, tilted
-from fairmix.mixture import Mixture
-from fairmix.totals import Logits, Rows
+from fairmix.kernels.totals import Logits, Rows
+from fairmix.mixture.mixture import Mixture
 
 N_ROWS = 40
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairmix import FairMixture
-from fairmix.progress import progress
+from fairmix.system.progress import progress
 from fairmix.tables import BLOCK_ROWS, FileBlocks
 
 N_ROWS = 2 * BLOCK_ROWS + 1234

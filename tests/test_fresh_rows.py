@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 from fairmix import FairMixture, load
-from fairmix.certificate import sampling_gap
 from fairmix.criteria import CRITERIA
 from fairmix.datasets import make_grouped_blobs
 from fairmix.estimator._freshness import TrainingRows, row_hashes
+from fairmix.kernels.totals import Rows
 from fairmix.metrics import gap, group_counts
+from fairmix.results.certificate import sampling_gap
+from fairmix.results.verdict import label_resolution
 from fairmix.tables import MemoryStore
-from fairmix.totals import Rows
-from fairmix.verdict import label_resolution
 
 TRAINING = "rows that the model was fitted to"
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cases import count_calls
-from fairmix.groups import encode_groups, match_groups
+from fairmix.input.groups import encode_groups, match_groups
 
 WORDS = ["b", "a", "c", "a", "b", "b"]
 WORD_CODES = [1, 0, 2, 0, 1, 1]

@@ -71,7 +71,7 @@ def test_rooms_are_attributes():
 
 
 def test_a_function_is_not_hidden_by_a_module():
-    rooms = "fairmix.comparison, fairmix.path, fairmix.card, fairmix.onnx"
+    rooms = "fairmix.studies, fairmix.export, fairmix.results"
     code = f"import {rooms}\nfrom fairmix import *\n"
     names = ", ".join(fairmix.__all__)
     assert "fairmix" in loaded_after(f"{code}assert all(map(callable, [{names}]))")

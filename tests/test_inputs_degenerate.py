@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fairmix import FairMixture
-from fairmix.families import COVARIANCE_TYPES
+from fairmix.mixture.families import COVARIANCE_TYPES
 from inputs import EMPTY, G, N, X, assert_sound, warned
 
 FAIR = {"max_gap": 0.2, "random_state": 0}

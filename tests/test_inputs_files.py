@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from fairmix import FairMixture, load
 from fairmix.cli import app
-from fairmix.persistence import ModelFileError
+from fairmix.export.model_file import ModelFileError
 from inputs import Bad, Odd, Row, matrix, refuse, warned
 
 LINES = "1.5,Oslo,f\n4,Rome,m\n3.5,Oslo,f\n2,Rome,m\n" * 20

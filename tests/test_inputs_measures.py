@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from fairmix import metrics
-from fairmix.certificate import certify, chance_gap
-from fairmix.fairness_table import fairness_table
+from fairmix.results.certificate import certify, chance_gap
+from fairmix.results.fairness import fairness_table
 from inputs import Bad, G, N, Odd, Row, X, frozen, matrix, refuse, warned
 
 LABELS = np.arange(N) % 3

@@ -16,7 +16,7 @@ from cases import (
     numbers,
 )
 from fairmix.kernels import Tilt, backward, forward, hard_labels
-from fairmix.totals import Block, Features, Logits, add_up, by_column
+from fairmix.kernels.totals import Block, Features, Logits, add_up, by_column
 
 N_ROWS, N_DENSE, LEVELS = 9, 2, (2, 3)
 KINDS = ["dense", "codes", "mixed"]

@@ -14,14 +14,14 @@ from fairmix.criteria import CRITERIA
 from fairmix.criteria.aggregates import LargestOverClusters, _amount, _cut, _paths, _shrink
 from fairmix.criteria.measures import MeanPair
 from fairmix.datasets import make_grouped_blobs
-from fairmix.families import Gaussian
-from fairmix.mixture import Mixture
-from fairmix.propensity import _powers, fit_propensity
+from fairmix.kernels.totals import Rows
+from fairmix.mixture.families import Gaussian
+from fairmix.mixture.mixture import Mixture
+from fairmix.mixture.propensity import _powers, fit_propensity
 from fairmix.solvers.boundary import Near, Search
 from fairmix.solvers.many import Accuracy, ByContrast, ByGroup, many_multipliers
 from fairmix.solvers.quadratic import STEP, Bound, Strength, newton_multipliers
 from fairmix.solvers.tilt import FLOOR, MOST_CONTRASTS, Tilt, _contrast_basis, _widest
-from fairmix.totals import Rows
 
 K = 4
 EXACT = Accuracy(tol=1e-9)

@@ -23,14 +23,14 @@ from cases import (
     soft_sums,
     whole_block,
 )
-from fairmix.families import INDEPENDENT, Categorical, Gaussian
 from fairmix.kernels.softmax import Tilt, tilted
-from fairmix.mixture import Mixture
-from fairmix.objective import Objective, Scaled
-from fairmix.propensity import fit_propensity
+from fairmix.kernels.totals import Logits, Rows
+from fairmix.mixture.families import INDEPENDENT, Categorical, Gaussian
+from fairmix.mixture.mixture import Mixture
+from fairmix.mixture.propensity import fit_propensity
 from fairmix.solvers import EM
+from fairmix.solvers.objective import Objective, Scaled
 from fairmix.tables import MemoryStore
-from fairmix.totals import Logits, Rows
 
 N_ROWS = 60
 OPEN = {

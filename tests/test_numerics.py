@@ -10,10 +10,10 @@ import pytest
 from cases import each
 from fairmix import FairMixture
 from fairmix.datasets import make_grouped_blobs
-from fairmix.families import Categorical, Gaussian, Product
 from fairmix.kernels import Tilt, backward, forward, log_densities
-from fairmix.mixture import Mixture
-from fairmix.totals import Block, Rows
+from fairmix.kernels.totals import Block, Rows
+from fairmix.mixture.families import Categorical, Gaussian, Product
+from fairmix.mixture.mixture import Mixture
 
 DIGITS = 50
 N, K, D, REG = 40, 3, 2, 1e-6

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cases import K, M, assert_slopes, each_criterion, each_family, problem
-from fairmix.objective import Scaled
+from fairmix.solvers.objective import Scaled
 
 each_temperature = pytest.mark.parametrize("temperature", [1.0, 0.3])
 

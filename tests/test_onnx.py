@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from fairmix import FairMixture, load, to_onnx
-from fairmix.families import COVARIANCE_TYPES
-from fairmix.propensity import CATEGORIES, PRODUCT_COLUMNS
+from fairmix.mixture.families import COVARIANCE_TYPES
+from fairmix.mixture.propensity import CATEGORIES, PRODUCT_COLUMNS
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")

@@ -5,10 +5,10 @@ import pytest
 
 from fairmix import FairMixture
 from fairmix.datasets import make_grouped_blobs
-from fairmix.families import Gaussian
-from fairmix.mixture import Mixture
+from fairmix.kernels.totals import Rows
+from fairmix.mixture.families import Gaussian
+from fairmix.mixture.mixture import Mixture
 from fairmix.tables import Batches, MemoryStore, Table
-from fairmix.totals import Rows
 
 N_ROWS = 1000
 X, GROUPS, _ = make_grouped_blobs(N_ROWS, 3, 2, separation=1.5, random_state=0)

@@ -16,9 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from fairmix import FairMixture, pareto_front, select_n_components
 from fairmix.datasets import make_grouped_blobs
 from fairmix.metrics import balance, clustering_cost, gap
-from fairmix.path import FrontRow, ParetoFront, Selection, SelectionRow
-from fairmix.path_table import mark_dominated
 from fairmix.plot import ParetoFrontDisplay
+from fairmix.studies.path import FrontRow, ParetoFront, Selection, SelectionRow
+from fairmix.studies.path_table import mark_dominated
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

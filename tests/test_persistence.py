@@ -19,8 +19,8 @@ from sklearn.base import clone
 
 import fairmix
 from fairmix import FairMixture, load
-from fairmix.families import COVARIANCE_TYPES
-from fairmix.persistence.snapshot import SCHEMA
+from fairmix.export.model_file.snapshot import SCHEMA
+from fairmix.mixture.families import COVARIANCE_TYPES
 
 MODELS = Path(__file__).parent / "models"
 N_ROWS = 240

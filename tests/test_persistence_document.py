@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairmix import load
-from fairmix.persistence import ModelFileError
-from fairmix.persistence.archive import pack, unpack
-from fairmix.persistence.members import array_bytes
+from fairmix.export.model_file import ModelFileError
+from fairmix.export.model_file.archive import pack, unpack
+from fairmix.export.model_file.members import array_bytes
 
 KEPT = Path(__file__).parent / "models" / "schema-1" / "mixed-aware.fairmix"
 MEMBERS = unpack(KEPT.read_bytes())

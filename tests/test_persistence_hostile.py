@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from fairmix import load
-from fairmix.persistence import ModelFileError
-from fairmix.persistence.archive import MAX_BYTES, MAX_MEMBERS, MEMBER_NAME, pack, unpack
-from fairmix.persistence.members import array_bytes, read_array
+from fairmix.export.model_file import ModelFileError
+from fairmix.export.model_file.archive import MAX_BYTES, MAX_MEMBERS, MEMBER_NAME, pack, unpack
+from fairmix.export.model_file.members import array_bytes, read_array
 
 KEPT = Path(__file__).parent / "models" / "schema-1" / "mixed-blind.fairmix"
 Members = dict[str, bytes]

@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 from fairmix import FairMixture
 from fairmix.datasets import make_grouped_blobs
 from fairmix.metrics import group_counts
-from fairmix.profile import Profile
+from fairmix.results.profile import Profile
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

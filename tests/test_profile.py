@@ -10,7 +10,7 @@ import pytest
 
 from fairmix import profile as module
 from fairmix.metrics import group_counts
-from fairmix.profile import Profile
+from fairmix.results.profile import Profile
 
 RNG = np.random.default_rng(0)
 N = 1000

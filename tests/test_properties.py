@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from cases import assert_close, block_totals, each_criterion
 from fairmix import metrics
 from fairmix.kernels import Tilt, forward, hard_labels
-from fairmix.totals import Block, Features, Logits
+from fairmix.kernels.totals import Block, Features, Logits
 
 LONG = bool(os.environ.get("FAIRMIX_LONG"))
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmix import FairMixture, load
-from fairmix.families import COVARIANCE_TYPES
 from fairmix.metrics import balance, gap
+from fairmix.mixture.families import COVARIANCE_TYPES
 from inputs import EMPTY, MISSED, UNSETTLED, assert_sound
 
 LONG = bool(os.environ.get("FAIRMIX_LONG"))

@@ -13,16 +13,16 @@ import pandas as pd
 import pytest
 
 from fairmix import FairMixture, pareto_front
-from fairmix.certificate import certify
 from fairmix.datasets import make_grouped_blobs
-from fairmix.path_table import FrontRow, ParetoFront
-from fairmix.profile import Profile
 from fairmix.report import render
 from fairmix.report.features import portraits
 from fairmix.report.figures import amount
 from fairmix.report.suppression import SafeCounts
 from fairmix.report.verdict import MEASURES, box, compared, judged
-from fairmix.verdict import Verdict, judge_counts
+from fairmix.results.certificate import certify
+from fairmix.results.profile import Profile
+from fairmix.results.verdict import Verdict, judge_counts
+from fairmix.studies.path_table import FrontRow, ParetoFront
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -11,8 +11,8 @@ import pytest
 
 from fairmix import FairMixture, pareto_front
 from fairmix.datasets import make_grouped_blobs
-from fairmix.profile import Profile
 from fairmix.report import render
+from fairmix.results.profile import Profile
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402

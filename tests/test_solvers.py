@@ -22,13 +22,13 @@ from cases import (
     problem,
 )
 from fairmix.datasets import make_grouped_blobs
-from fairmix.families import Gaussian
 from fairmix.kernels import Tilt, hard_labels
-from fairmix.mixture import Mixture
-from fairmix.objective import Objective, Scaled
+from fairmix.kernels.totals import Rows
+from fairmix.mixture.families import Gaussian
+from fairmix.mixture.mixture import Mixture
 from fairmix.solvers import EM, Iteration, Status
+from fairmix.solvers.objective import Objective, Scaled
 from fairmix.tables import BLOCK_ROWS
-from fairmix.totals import Rows
 
 # Two clusters for four or six blobs: some of the ways to join blobs are fair, so a fair fit need
 # not empty a cluster.

@@ -15,9 +15,9 @@ from sklearn.metrics import adjusted_rand_score
 from cases import FAMILIES, each, problem
 from fairmix import FairMixture, metrics
 from fairmix.datasets import make_grouped_blobs
+from fairmix.kernels.totals import Logits, Rows
 from fairmix.solvers.online import Reservoir, Running
 from fairmix.tables import MemoryStore
-from fairmix.totals import Logits, Rows
 
 N, BATCH = 20_000, 400
 

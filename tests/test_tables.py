@@ -16,10 +16,10 @@ from cases import (
     memory_table,
     problem,
 )
-from fairmix.families import Gaussian
 from fairmix.kernels import Tilt, hard_labels
+from fairmix.kernels.totals import Block, Features, Logits, Rows, add_up
+from fairmix.mixture.families import Gaussian
 from fairmix.tables import BLOCK_ROWS
-from fairmix.totals import Block, Features, Logits, Rows, add_up
 
 N_ROWS = 3 * BLOCK_ROWS + 100
 PASSES = {

@@ -15,11 +15,11 @@ from fairmix import FairMixture, load, model_card, pareto_front, to_onnx
 from fairmix.cli import app
 from fairmix.kernels import Tilt, forward, hard_labels, label_scores
 from fairmix.kernels.labels import WIDTH
+from fairmix.kernels.totals import Block, Features, Logits, Rows
 from fairmix.metrics import clustering_cost, gap
-from fairmix.profile import Profile
 from fairmix.report import render
+from fairmix.results.profile import Profile
 from fairmix.tables import BLOCK_ROWS, Ties, equal_rows
-from fairmix.totals import Block, Features, Logits, Rows
 
 KINDS = ["numeric", "categorical", "mixed"]
 NAMES = np.array(["red", "green", "blue", "black"])

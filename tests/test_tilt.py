@@ -7,12 +7,12 @@ from scipy.special import expit
 from cases import memory_table
 from fairmix.criteria import CRITERIA
 from fairmix.criteria.aggregates import LargestOverClusters
-from fairmix.families import Gaussian
-from fairmix.mixture import Mixture
-from fairmix.propensity import fit_propensity
+from fairmix.kernels.totals import Rows
+from fairmix.mixture.families import Gaussian
+from fairmix.mixture.mixture import Mixture
+from fairmix.mixture.propensity import fit_propensity
 from fairmix.solvers.quadratic import Bound, Strength, newton_multipliers
 from fairmix.solvers.tilt import Tilt
-from fairmix.totals import Rows
 
 K = 4
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairmix import FairMixture, load, metrics
 from fairmix.datasets import make_grouped_blobs
-from fairmix.verdict import (
+from fairmix.results.verdict import (
     MET,
     MET_FOR_JUDGED,
     MISSED,

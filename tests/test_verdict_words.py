@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 from fairmix import FairMixture, compare, pareto_front
 from fairmix.baselines import AlignedFairKMeans
 from fairmix.datasets import make_grouped_blobs
-from fairmix.verdict import judge_counts, listed_groups, verdict_of
+from fairmix.results.verdict import judge_counts, listed_groups, verdict_of
 
 N_ROWS = 600
 

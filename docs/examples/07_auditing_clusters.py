@@ -40,8 +40,7 @@ for name in ("gap", "worst_pair_gap", "balance", "rate_ratio"):
 # much the figures vary from sample to sample; the gap that a perfectly even map would show on as
 # many rows; and a bound on the gap in the population.
 
-from fairmix.certificate import certify, chance_gap
-from fairmix.fairness_table import fairness_table
+from fairmix.results import certify, chance_gap, fairness_table
 
 table = fairness_table(labels, people["sex"], random_state=0)
 print(table)
@@ -66,8 +65,8 @@ _ = display.ax_.set_title(f"clusters of another tool: gap {metrics.gap(labels, p
 # One HTML file with aggregates only, to hand over. :doc:`/how-to/report` says what it shows and
 # what it hides.
 
-from fairmix.profile import Profile
 from fairmix.report import render
+from fairmix.results import Profile
 
 html = render(Profile.from_frame(people, labels, "sex"), facts={"tool": "k-means"})
 print(f"{len(html) / 1e3:.0f} kB")

@@ -3,17 +3,17 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fairmix._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from fairmix import baselines as baselines
     from fairmix import datasets as datasets
     from fairmix import metrics as metrics
     from fairmix import plot as plot
-    from fairmix.card import model_card
-    from fairmix.comparison import compare
     from fairmix.estimator import FairMixture, load
-    from fairmix.groups import IgnoredTargetWarning
-    from fairmix.onnx import to_onnx
-    from fairmix.path import pareto_front, select_n_components
+    from fairmix.export import model_card, to_onnx
+    from fairmix.input.groups import IgnoredTargetWarning
+    from fairmix.studies import compare, pareto_front, select_n_components
 
 __all__ = [
     "FairMixture",
@@ -26,18 +26,16 @@ __all__ = [
     "to_onnx",
 ]
 
-__version__ = "0.1.0.dev0"
-
 # Where each name is. It is imported when first asked for, so that `import fairmix` costs nothing.
 _HOMES = {
     "FairMixture": "fairmix.estimator",
-    "IgnoredTargetWarning": "fairmix.groups",
-    "compare": "fairmix.comparison",
+    "IgnoredTargetWarning": "fairmix.input.groups",
+    "compare": "fairmix.studies",
     "load": "fairmix.estimator",
-    "model_card": "fairmix.card",
-    "pareto_front": "fairmix.path",
-    "select_n_components": "fairmix.path",
-    "to_onnx": "fairmix.onnx",
+    "model_card": "fairmix.export",
+    "pareto_front": "fairmix.studies",
+    "select_n_components": "fairmix.studies",
+    "to_onnx": "fairmix.export",
 }
 _ROOMS = ("baselines", "datasets", "metrics", "plot")
 

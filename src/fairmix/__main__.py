@@ -1,6 +1,6 @@
 """``fairmix`` and ``python -m fairmix``."""
 
-from fairmix.interruption import listen, told
+from fairmix.system.signals import listen, told
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmix.totals import FloatArray, IntArray
+from fairmix.kernels.totals import FloatArray, IntArray
 
 # Mass of a batch, at most. Masses are whole numbers, so that transport after transport adds up
 # exactly; POT multiplies a mass by the sum of all (twice this, with the free mass), and the product

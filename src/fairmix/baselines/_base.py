@@ -18,9 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from fairmix.baselines._centers import Objective, costs, kmedian
 from fairmix.criteria import CRITERIA, smallest_ratio
-from fairmix.documentation import Documented
-from fairmix.groups import Groups, encode_groups, warn_of_target
-from fairmix.totals import FloatArray, IntArray
+from fairmix.input.groups import Groups, encode_groups, warn_of_target
+from fairmix.kernels.totals import FloatArray, IntArray
 
 
 class Iteration(NamedTuple):
@@ -72,7 +71,7 @@ class Clustering:
     n_iter: int
 
 
-class FairClusterer(Documented, ClusterMixin, BaseEstimator):
+class FairClusterer(ClusterMixin, BaseEstimator):
     """Reads input, clusters plainly when there are no groups, publishes what was found."""
 
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from fairmix.totals import FloatArray, IntArray
+from fairmix.kernels.totals import FloatArray, IntArray
 
 Objective = Literal["kmeans", "kmedian"]
 

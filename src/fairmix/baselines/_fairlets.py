@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.totals import FloatArray, IntArray
+from fairmix.kernels.totals import FloatArray, IntArray
 
 # Halvings of each coordinate: cells of the last level are 2^-24 of the data wide.
 LEVELS = 24

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmix.totals import FloatArray, IntArray
+from fairmix.kernels.totals import FloatArray, IntArray
 
 BLOCK = 8192  # rows at a time: their costs stay in cache
 # The Lipschitz constant doubles when the energy would rise, and falls by this after each update.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.totals import FloatArray, IntArray
+from fairmix.kernels.totals import FloatArray, IntArray
 
 # How near to a whole row counts as one: the shares of rows are rounded numbers.
 NEARLY = 1e-9

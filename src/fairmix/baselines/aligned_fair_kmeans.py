@@ -32,8 +32,8 @@ from fairmix.baselines._base import (
 )
 from fairmix.baselines._centers import costs
 from fairmix.baselines._rounding import keep_bound
-from fairmix.progress import progress
-from fairmix.totals import FloatArray, IntArray
+from fairmix.kernels.totals import FloatArray, IntArray
+from fairmix.system.progress import progress
 
 
 class AlignedFairKMeans(MatchedClusterer):

@@ -15,8 +15,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from fairmix.baselines._base import Clustering, Iteration, MatchedClusterer, Problem, fairness
 from fairmix.baselines._centers import Objective, costs, hard, move
 from fairmix.baselines._fairlets import Ratio, decompose, simplest_ratio
-from fairmix.progress import progress
-from fairmix.totals import FloatArray, IntArray
+from fairmix.kernels.totals import FloatArray, IntArray
+from fairmix.system.progress import progress
 
 # "auto" asks for this share of the balance of the data: a little less than all of it makes
 # fairlets far smaller, because p and q are then small numbers.

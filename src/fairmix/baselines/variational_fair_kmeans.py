@@ -14,9 +14,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from fairmix.baselines._base import Clustering, FairClusterer, Iteration, Problem, fairness, warn
 from fairmix.baselines._centers import Objective, costs, move
 from fairmix.baselines._relaxation import Descent, Relaxation, descend, unfairness
-from fairmix.groups import match_groups
-from fairmix.progress import progress
-from fairmix.totals import FloatArray, IntArray
+from fairmix.input.groups import match_groups
+from fairmix.kernels.totals import FloatArray, IntArray
+from fairmix.system.progress import progress
 
 
 class VariationalFairKMeans(FairClusterer):

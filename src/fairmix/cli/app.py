@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fairmix import __version__
+from fairmix._version import __version__
 from fairmix.cli.audit import audit
 from fairmix.cli.compare import compare
 from fairmix.cli.demo import demo

@@ -45,7 +45,7 @@ def audit(
     from fairmix.cli.opening import Choice, open_for_audit
     from fairmix.cli.outputs import refuse_existing
     from fairmix.cli.views import figures_text, gaps_text, shares_text, verdict_text
-    from fairmix.verdict import judge_counts
+    from fairmix.results.verdict import judge_counts
 
     screen = Screen(quiet, json)
     smallest = o.read_min_group_size(min_group_size)

@@ -11,10 +11,10 @@ from fairmix.cli.data import Data, fit_rows
 from fairmix.cli.fitting import facts_of
 from fairmix.cli.outputs import file_of
 from fairmix.criteria import CRITERIA, smallest_ratio
-from fairmix.fairness_table import Figure, fairness_table
-from fairmix.groups import encode_groups
-from fairmix.profile import Profile
-from fairmix.verdict import Verdict
+from fairmix.input.groups import encode_groups
+from fairmix.results.fairness import Figure, fairness_table
+from fairmix.results.profile import Profile
+from fairmix.results.verdict import Verdict
 
 # More rows need no intervals: those of a share are then narrower than 0.002.
 BOOTSTRAP_ROWS = 1_000_000

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fairmix.estimator._frame_sources import FileSource
-from fairmix.groups import MissingGroups
-from fairmix.progress import progress
-from fairmix.roles import Role
+from fairmix.input.groups import MissingGroups
+from fairmix.input.roles import Role
+from fairmix.system.progress import progress
 from fairmix.tables import FileBlocks, Frame
 from fairmix.tables.sources import CsvSource
 

@@ -32,9 +32,9 @@ def demo(
     """Cluster the bundled Adult data with and without a bound."""
     from fairmix import FairMixture
     from fairmix.datasets import load_adult, paper_preprocessing
-    from fairmix.initialization import kmeans_labels
+    from fairmix.fitting.starts import kmeans_labels
+    from fairmix.kernels.totals import IntArray
     from fairmix.metrics import balance, clustering_cost, gap
-    from fairmix.totals import IntArray
 
     adult = load_adult()
     X = paper_preprocessing(adult.X)

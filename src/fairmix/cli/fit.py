@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fairmix import __version__
+from fairmix._version import __version__
 from fairmix.cli import options as o
 from fairmix.cli.screen import Screen, json_text
 

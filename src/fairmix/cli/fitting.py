@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fairmix import FairMixture, __version__, pareto_front, select_n_components
-from fairmix.certificate import Certificate
+from fairmix import FairMixture, pareto_front, select_n_components
+from fairmix._version import __version__
 from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data, Part, fit_rows, held_rows
 from fairmix.cli.outputs import LabelFile
-from fairmix.groups import encode_groups
-from fairmix.path_table import ParetoFront
-from fairmix.profile import Profile
+from fairmix.input.groups import encode_groups
+from fairmix.kernels.totals import IntArray
+from fairmix.results.certificate import Certificate
+from fairmix.results.profile import Profile
+from fairmix.results.verdict import MET, MET_FOR_JUDGED, NOT_JUDGED, Verdict, verdict_of
+from fairmix.studies.path_table import ParetoFront
 from fairmix.tables import BLOCK_ROWS
-from fairmix.totals import IntArray
-from fairmix.verdict import MET, MET_FOR_JUDGED, NOT_JUDGED, Verdict, verdict_of
 
 # Rows of the samples that a number of clusters is chosen on, and that a front is fitted to.
 CHOICE_ROWS = 20_000

@@ -13,7 +13,7 @@ from joblib import effective_n_jobs
 from fairmix import FairMixture
 from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data
 from fairmix.cli.screen import counted, listed
-from fairmix.roles import FEATURES, MAX_CATEGORIES, Role, find_roles
+from fairmix.input.roles import FEATURES, MAX_CATEGORIES, Role, find_roles
 from fairmix.tables import FileBlocks, column_names, find_files
 
 # What a command says about rows, beside the way to read them.

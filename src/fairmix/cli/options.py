@@ -11,7 +11,7 @@ from fairmix.cli.screen import BOUND_MISSED, Screen
 
 if TYPE_CHECKING:
     from fairmix import FairMixture
-    from fairmix.verdict import Verdict
+    from fairmix.results.verdict import Verdict
 
 AUTO = "auto"
 
@@ -125,7 +125,7 @@ def read_unknown(unknown: str | None, hold_out: float) -> str:
 
 def read_min_group_size(given: int | None) -> int:
     """Rows that a group needs to be judged."""
-    from fairmix.verdict import MIN_GROUP_SIZE
+    from fairmix.results.verdict import MIN_GROUP_SIZE
 
     if given is not None and given < 1:
         raise typer.BadParameter(f"--min-group-size {given}: give a number of at least 1.")
@@ -137,7 +137,7 @@ def be_strict(screen: Screen, verdict: Verdict, min_group_size: int | None) -> N
 
     That some groups are not judged is for the user to accept, by ``--min-group-size``.
     """
-    from fairmix.verdict import MET, MET_FOR_JUDGED, NO_BOUND
+    from fairmix.results.verdict import MET, MET_FOR_JUDGED, NO_BOUND
 
     if verdict.word in (MET, NO_BOUND):
         return

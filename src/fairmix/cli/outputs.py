@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import typer
 from numpy.typing import NDArray
 
-from fairmix.interruption import together
+from fairmix.system.signals import together
 
 # Labels are written in pieces of this many rows.
 WRITTEN_ROWS = 2**20

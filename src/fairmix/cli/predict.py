@@ -13,7 +13,7 @@ from fairmix.cli.screen import Screen, aligned
 if TYPE_CHECKING:
     from fairmix import FairMixture
     from fairmix.cli.data import Data
-    from fairmix.totals import IntArray
+    from fairmix.kernels.totals import IntArray
 
 
 def predict(

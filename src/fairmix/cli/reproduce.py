@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fairmix.cli.screen import Screen
-from fairmix.interruption import Interrupted
+from fairmix.system.signals import Interrupted
 
 
 def reproduce(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from math import isnan, nan
 
-from fairmix.certificate import Certificate
 from fairmix.cli.data import DROP_ROWS, Data
 from fairmix.cli.fitting import Fit
 from fairmix.cli.screen import LISTED, aligned, counted, wrapped
-from fairmix.compare_table import HELD_OUT, Comparison
-from fairmix.fairness_table import Figure
-from fairmix.path_table import ParetoFront, figure
-from fairmix.profile import Profile
-from fairmix.roles import FEATURES
-from fairmix.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict, listed_groups
+from fairmix.input.roles import FEATURES
+from fairmix.results.certificate import Certificate
+from fairmix.results.fairness import Figure
+from fairmix.results.profile import Profile
+from fairmix.results.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict, listed_groups
+from fairmix.studies.comparison_table import HELD_OUT, Comparison
+from fairmix.studies.path_table import ParetoFront, figure
 
 # Groups beside each other in a table.
 SHOWN_GROUPS = 5

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fairmix.criteria.measures import MeanPair, Measure, Path, WorstPair
-from fairmix.totals import FEW_GROUPS, FloatArray, IntArray
+from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray
 
 # Rates that differ by less have met.
 MET = 1e-13

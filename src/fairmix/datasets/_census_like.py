@@ -18,7 +18,7 @@ from scipy.special import ndtr
 from threadpoolctl import ThreadpoolController
 
 from fairmix.datasets._census import FEATURES, N_ROWS, CensusData
-from fairmix.progress import progress
+from fairmix.system.progress import progress
 
 BLOCK_ROWS = 65_536  # a random stream of its own per block; another size gives other rows
 GRID = 2048  # places of the latent normal at which the quantile curves are tabulated

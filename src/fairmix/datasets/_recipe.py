@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairmix.datasets._dataset import Dataset
-from fairmix.groups import Groups, encode_groups
+from fairmix.input.groups import Groups, encode_groups
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.columns import Columns
-from fairmix.groups import Groups, Seats
-from fairmix.model import Model
+from fairmix.input.columns import Columns
+from fairmix.input.groups import Groups, Seats
+from fairmix.kernels.totals import FloatArray, IntArray
+from fairmix.mixture.model import Model
 from fairmix.tables import MemoryStore, Store, Summary, Table, Ties, block_rows_of
-from fairmix.totals import FloatArray, IntArray
 
 # Label of each row, or None where labels need not fit in memory; masses by labels, and soft ones.
 Assigned = tuple[IntArray | None, FloatArray, FloatArray]

@@ -13,22 +13,22 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from fairmix._version import __version__
 from fairmix.criteria import CRITERIA
-from fairmix.documentation import Documented
 from fairmix.estimator._callbacks import with_callbacks
 from fairmix.estimator._picture import Pictured
 from fairmix.estimator._streaming import Streaming
-from fairmix.families import COVARIANCE_TYPES
-from fairmix.groups import MissingGroups, warn_of_target
-from fairmix.persistence import ModelFileError, Snapshot, read_model, write_model
-from fairmix.verdict import verdict_of
+from fairmix.export.model_file import ModelFileError, Snapshot, read_model, write_model
+from fairmix.input.groups import MissingGroups, warn_of_target
+from fairmix.mixture.families import COVARIANCE_TYPES
+from fairmix.results.verdict import verdict_of
 
 # Some rows, or a share of all.
 COUNT = Interval(Integral, 1, None, closed="left")
 SHARE = Interval(Real, 0, 1, closed="neither")
 
 
-class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, BaseEstimator):
+class FairMixture(Streaming, Pictured, ClusterMixin, DensityMixin, BaseEstimator):
     """Mixture model whose clusters hold every group in its overall share.
 
     Implements and extends "Fair Model-Based Clustering" (Park, Kim, Lee and Kim, AAAI 2026).
@@ -384,8 +384,6 @@ class FairMixture(Streaming, Documented, Pictured, ClusterMixin, DensityMixin, B
         Path
             The file.
         """
-        from fairmix import __version__
-
         check_is_fitted(self)
         self._validate_params()
         given = {} if metadata is None else metadata

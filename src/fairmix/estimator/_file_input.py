@@ -10,12 +10,12 @@ import pyarrow as pa
 from joblib import effective_n_jobs
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairmix.columns import categorical_positions
 from fairmix.estimator._frame_sources import FileSource, Source, frames_of, in_blocks
 from fairmix.estimator._frames import FrameData, Reader, Roles, learn_frames, write_labels
 from fairmix.estimator._input import Input
-from fairmix.estimator._threads import one_blas_thread
-from fairmix.groups import warn_of_target
+from fairmix.input.columns import categorical_positions
+from fairmix.input.groups import warn_of_target
+from fairmix.system.threads import one_blas_thread
 from fairmix.tables import FileBlocks, PathLike, find_files
 
 if TYPE_CHECKING:

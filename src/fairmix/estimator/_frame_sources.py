@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from fairmix.estimator._threads import one_blas_thread
-from fairmix.model import Model
+from fairmix.kernels.totals import IntArray, Rows
+from fairmix.mixture.model import Model
+from fairmix.system.threads import one_blas_thread
 from fairmix.tables import FileBlocks, Paths, block_rows_of, column_names, find_files, is_path
 from fairmix.tables.store import concatenate_rows
-from fairmix.totals import IntArray, Rows
 
 if TYPE_CHECKING:
     from fairmix.tables.dask import DaskFrames

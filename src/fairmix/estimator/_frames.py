@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fairmix.columns import Columns, categorical_positions, category_levels
 from fairmix.estimator._data import Assigned
-from fairmix.groups import (
+from fairmix.input.columns import Columns, categorical_positions, category_levels
+from fairmix.input.groups import (
     Codes,
     Groups,
     MissingGroups,
@@ -27,7 +27,8 @@ from fairmix.groups import (
     judged_groups,
 )
 from fairmix.kernels import Tilt, hard_labels
-from fairmix.model import Model
+from fairmix.kernels.totals import Block, Chunk, FloatArray, IntArray
+from fairmix.mixture.model import Model
 from fairmix.tables import (
     BlockRows,
     Blocks,
@@ -40,7 +41,6 @@ from fairmix.tables import (
     Ties,
     block_start,
 )
-from fairmix.totals import Block, Chunk, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fairmix.tables.dask import DaskFrames

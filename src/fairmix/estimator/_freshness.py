@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, gammaln, xlogy
 
+from fairmix.kernels.totals import Rows
 from fairmix.tables import MemoryStore
-from fairmix.totals import Rows
 
 Hashes = NDArray[np.uint64]
 

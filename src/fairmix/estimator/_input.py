@@ -17,10 +17,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from fairmix.columns import Columns, as_frame, has_categories
 from fairmix.estimator._frame_sources import in_blocks
-from fairmix.families import INDEPENDENT
-from fairmix.groups import (
+from fairmix.input.columns import Columns, as_frame, has_categories
+from fairmix.input.groups import (
     SHOWN,
     Groups,
     MissingGroups,
@@ -28,10 +27,11 @@ from fairmix.groups import (
     encode_groups,
     judged_groups,
 )
-from fairmix.model import Model
+from fairmix.kernels.totals import FloatArray, IntArray, Rows
+from fairmix.mixture.families import INDEPENDENT
+from fairmix.mixture.model import Model
+from fairmix.results.verdict import listed_groups
 from fairmix.tables import is_path
-from fairmix.totals import FloatArray, IntArray, Rows
-from fairmix.verdict import listed_groups
 
 NUMERIC = (np.float64, np.float32)
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from fairmix.columns import Columns
+from fairmix._version import __version__
 from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.estimator._callbacks import Callbacks
 from fairmix.estimator._data import Data, MemoryData
@@ -23,15 +23,16 @@ from fairmix.estimator._frame_sources import in_blocks
 from fairmix.estimator._freshness import TrainingRows
 from fairmix.estimator._input import warn_of_unjudged_groups
 from fairmix.estimator._prediction import Prediction
-from fairmix.estimator._threads import one_blas_thread
-from fairmix.fitting import Settings, make_family, make_propensity, resolution, solve
-from fairmix.groups import Groups, Seats
-from fairmix.mixture import Mixture
-from fairmix.model import Model
+from fairmix.fitting.schedule import Settings, make_family, make_propensity, resolution, solve
+from fairmix.input.columns import Columns
+from fairmix.input.groups import Groups, Seats
+from fairmix.kernels.totals import FloatArray, IntArray
+from fairmix.mixture.mixture import Mixture
+from fairmix.mixture.model import Model
+from fairmix.results.verdict import MISSED, verdict_of
 from fairmix.solvers import Bound, Iteration, Solution, Status
+from fairmix.system.threads import one_blas_thread
 from fairmix.tables import Journal, MemoryStore, Store, Table, Ties, equal_rows, read_identity
-from fairmix.totals import FloatArray, IntArray
-from fairmix.verdict import MISSED, verdict_of
 
 HISTORY_DTYPE = [(name, np.float64) for name in Iteration._fields]
 # Rows of which the most frequent one is looked for.
@@ -193,8 +194,6 @@ class Learning(Callbacks, Prediction):
 
     def _journal(self, store: Store) -> tuple[Journal | None, int, int]:
         """The checkpoint, if there is to be one, and the two seeds of the fit."""
-        from fairmix import __version__
-
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2).tolist()
         if self.checkpoint is None:
             return None, *seeds

@@ -16,18 +16,18 @@ from scipy.special import xlogy
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from fairmix.certificate import Certificate, certify, sampling_gap
-from fairmix.columns import as_frame, categorical_positions, column_title
 from fairmix.estimator._file_input import FileInput
 from fairmix.estimator._frame_sources import in_blocks, is_dask, lazy_labels
 from fairmix.estimator._freshness import TrainingRows
-from fairmix.estimator._threads import one_blas_thread
-from fairmix.fairness_table import FairnessTable, fairness_table
-from fairmix.groups import encode_groups, listed, match_groups
-from fairmix.model import Model
+from fairmix.input.columns import as_frame, categorical_positions, column_title
+from fairmix.input.groups import encode_groups, listed, match_groups
+from fairmix.kernels.totals import FloatArray, IntArray, Rows
+from fairmix.mixture.model import Model
+from fairmix.results.certificate import Certificate, certify, sampling_gap
+from fairmix.results.fairness import FairnessTable, fairness_table
+from fairmix.results.verdict import Verdict, judge_counts
+from fairmix.system.threads import one_blas_thread
 from fairmix.tables import PathLike, is_path
-from fairmix.totals import FloatArray, IntArray, Rows
-from fairmix.verdict import Verdict, judge_counts
 
 # Kinds of NumPy's types that are numbers.
 NUMBERS = ("b", "i", "u", "f")

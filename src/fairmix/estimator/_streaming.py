@@ -13,11 +13,9 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
-from fairmix.columns import Columns, as_frame
 from fairmix.estimator._data import Assigned, Data, MemoryData
 from fairmix.estimator._learning import Learning
-from fairmix.estimator._threads import one_blas_thread
-from fairmix.fitting import (
+from fairmix.fitting.schedule import (
     FAIRNESS_ROWS,
     SHARPNESS,
     Settings,
@@ -27,16 +25,18 @@ from fairmix.fitting import (
     resolution,
     solve,
 )
-from fairmix.groups import Groups, Seats, encode_groups, match_groups, warn_of_target
-from fairmix.mixture import Mixture
-from fairmix.model import Model
-from fairmix.objective import Scaled
-from fairmix.propensity import Propensity
+from fairmix.input.columns import Columns, as_frame
+from fairmix.input.groups import Groups, Seats, encode_groups, match_groups, warn_of_target
+from fairmix.kernels.totals import FloatArray, IntArray, Rows
+from fairmix.mixture.mixture import Mixture
+from fairmix.mixture.model import Model
+from fairmix.mixture.propensity import Propensity
+from fairmix.results.verdict import within
 from fairmix.solvers import EM, Iteration, Solution, Status
+from fairmix.solvers.objective import Scaled
 from fairmix.solvers.online import Online, Place, Reservoir, look
+from fairmix.system.threads import one_blas_thread
 from fairmix.tables import MemoryStore, Summary, Table, is_path
-from fairmix.totals import FloatArray, IntArray, Rows
-from fairmix.verdict import within
 
 # Iterations of EM and gradient steps at each batch.
 EM_STEPS = 3

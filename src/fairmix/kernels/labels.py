@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairmix.kernels.logits import ALL, Tilt, lowered_logits, product, tilted
-from fairmix.totals import Block, FloatArray, IntArray
+from fairmix.kernels.totals import Block, FloatArray, IntArray
 
 GOLDEN = (np.sqrt(5) - 1) / 2
 # Of the numbers that are added to logits.

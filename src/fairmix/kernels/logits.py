@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairmix.totals import Block, FloatArray, IntArray, Logits
+from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits
 
 ALL = slice(None)
 # Logits go into exp less those of one cluster, the base, and less this. What is far below the base

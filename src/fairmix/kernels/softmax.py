@@ -21,7 +21,7 @@ import numpy as np
 
 from fairmix.kernels.labels import winners
 from fairmix.kernels.logits import Tilt, lowered_logits, tilted
-from fairmix.totals import Block, FloatArray, Logits, Totals, even
+from fairmix.kernels.totals import Block, FloatArray, Logits, Totals, even
 
 NOTHING = np.zeros(0)
 # A responsibility below this, exp(-44), counts as this: what is lost is nothing beside rounding.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairmix.groups import Groups, encode_groups
+from fairmix.input.groups import Groups, encode_groups
 
 Array = NDArray[np.float64]
 

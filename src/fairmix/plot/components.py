@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairmix.columns import Columns, as_frame
-from fairmix.groups import encode_groups
+from fairmix.input.columns import Columns, as_frame
+from fairmix.input.groups import encode_groups
 from fairmix.plot._axes import PALETTE, axes
 
 if TYPE_CHECKING:

@@ -21,13 +21,13 @@ from fairmix.plot._axes import (
     draw_points,
     name_point,
 )
-from fairmix.verdict import MISSED
+from fairmix.results.verdict import MISSED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from fairmix.estimator import FairMixture
-    from fairmix.path_table import ParetoFront
+    from fairmix.studies.path_table import ParetoFront
 
 FAIRNESS = ("gap", "label_gap", "soft_gap", "max_gap", "balance")
 QUALITY = ("cost", "nll")
@@ -114,7 +114,7 @@ class ParetoFrontDisplay:
         -------
         ParetoFrontDisplay
         """
-        from fairmix.path import pareto_front
+        from fairmix.studies.path import pareto_front
 
         front = pareto_front(estimator, X, sensitive_features=sensitive_features, max_gaps=max_gaps)
         return cls.from_front(front, ax=ax, x=x, y=y)

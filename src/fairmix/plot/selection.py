@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairmix.plot._axes import BLUE, GREEN, GREY, ORANGE, RED, axes
-from fairmix.verdict import MISSED
+from fairmix.results.verdict import MISSED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from fairmix.estimator import FairMixture
-    from fairmix.path_table import Selection
+    from fairmix.studies.path_table import Selection
 
 STYLES = {"bic": (BLUE, "o"), "aic": (ORANGE, "s"), "icl": (GREEN, "^")}
 
@@ -96,7 +96,7 @@ class SelectionDisplay:
         -------
         SelectionDisplay
         """
-        from fairmix.path import select_n_components
+        from fairmix.studies.path import select_n_components
 
         selection = select_n_components(
             estimator,

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmix.groups import encode_groups
+from fairmix.input.groups import encode_groups
 from fairmix.metrics import group_counts
 from fairmix.plot._axes import PALETTE, axes
-from fairmix.profile import share_interval
+from fairmix.results.profile import share_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from fairmix.profile import Profile
+    from fairmix.results.profile import Profile
 
 
 class GroupSharesDisplay:
@@ -123,7 +123,7 @@ class GroupSharesDisplay:
 
         Parameters
         ----------
-        profile : fairmix.profile.Profile
+        profile : fairmix.results.profile.Profile
             Counts of the rows.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a new figure.

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairmix.verdict import MISSED, NO_BOUND
+from fairmix.results.verdict import MISSED, NO_BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairmix.estimator import FairMixture
-    from fairmix.path_table import ParetoFront
+    from fairmix.studies.path_table import ParetoFront
 
 __all__ = ["convergence_charts", "front_chart"]
 

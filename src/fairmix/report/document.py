@@ -15,9 +15,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairmix.groups import UNKNOWN_TITLE
-from fairmix.path_table import figure
-from fairmix.profile import Profile
+from fairmix.input.groups import UNKNOWN_TITLE
 from fairmix.report.charts import convergence_charts, front_chart
 from fairmix.report.facts import data_facts, key_figures, model_facts
 from fairmix.report.features import portraits
@@ -32,12 +30,14 @@ from fairmix.report.verdict import (
     is_bounded,
     judged,
 )
-from fairmix.verdict import Verdict
+from fairmix.results.profile import Profile
+from fairmix.results.verdict import Verdict
+from fairmix.studies.path_table import figure
 
 if TYPE_CHECKING:
-    from fairmix.certificate import Certificate
     from fairmix.estimator import FairMixture
-    from fairmix.path_table import ParetoFront
+    from fairmix.results.certificate import Certificate
+    from fairmix.studies.path_table import ParetoFront
 
 __all__ = ["render"]
 
@@ -75,7 +75,7 @@ def render(
         Of `FairMixture.certify` on held-out rows: adds what holds in the population, and the
         verdict on these rows.
     verdict : Verdict, default=None
-        On the clusters of the profile, of `fairmix.verdict.judge_counts`. None: that of the model
+        On the clusters of the profile, of `fairmix.results.judge_counts`. None: that of the model
         and of the profile; without a model there is no bound.
     criterion : {"gap", "additive_gap", "worst_pair_gap"}, default=None
         What the gaps are. None: that of the model, or ``"gap"``.
@@ -90,7 +90,7 @@ def render(
     Examples
     --------
     >>> import numpy as np
-    >>> from fairmix.profile import Profile
+    >>> from fairmix.results.profile import Profile
     >>> from fairmix.report import render
     >>> ages = np.arange(40.0).reshape(-1, 1)
     >>> profile = Profile.from_frame(ages, [0, 1] * 20, ["f"] * 20 + ["m"] * 20)

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from fairmix.profile import Categories, Numbers, Profile
 from fairmix.report.figures import TOO_FEW, count, cut, value
 from fairmix.report.suppression import SMALLEST, SafeCounts
 from fairmix.report.verdict import unjudged_text
-from fairmix.verdict import NOT_JUDGED, Verdict
+from fairmix.results.profile import Categories, Numbers, Profile
+from fairmix.results.verdict import NOT_JUDGED, Verdict
 
 if TYPE_CHECKING:
     from fairmix.estimator import FairMixture

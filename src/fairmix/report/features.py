@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.profile import Profile
 from fairmix.report.figures import amount, cut
 from fairmix.report.suppression import SMALLEST
+from fairmix.results.profile import Profile
 
 __all__ = ["Feature", "Portrait", "portraits"]
 

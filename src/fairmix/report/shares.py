@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.profile import share_interval
 from fairmix.report.figures import TOO_FEW, count, cut, percent, value
 from fairmix.report.suppression import SafeCounts
+from fairmix.results.profile import share_interval
 
 __all__ = ["Bar", "ClusterShares", "Panel", "panel"]
 

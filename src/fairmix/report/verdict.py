@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmix.certificate import Certificate, chance_gap
-from fairmix.profile import Profile, share_interval
 from fairmix.report.figures import count, cut, gap_text, percent, value
 from fairmix.report.suppression import SMALLEST, SafeCounts
-from fairmix.verdict import (
+from fairmix.results.certificate import Certificate, chance_gap
+from fairmix.results.profile import Profile, share_interval
+from fairmix.results.verdict import (
     MET,
     MET_FOR_JUDGED,
     MISSED,

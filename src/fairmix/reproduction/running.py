@@ -10,7 +10,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from fairmix.progress import progress
 from fairmix.reproduction.pictures import draw, require_matplotlib
 from fairmix.reproduction.records import Records
 from fairmix.reproduction.registry import ENTRIES
@@ -18,6 +17,7 @@ from fairmix.reproduction.result import Entry, Result
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.store import Store
 from fairmix.reproduction.units import Numbers, Unit, compute, only
+from fairmix.system.progress import progress
 
 
 def choose(names: Sequence[str]) -> list[Entry]:

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fairmix import __version__
+from fairmix._version import __version__
 from fairmix.reproduction.result import Entry, Result
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.units import Numbers, Unit

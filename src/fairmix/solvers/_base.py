@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fairmix.criteria import Criterion, smallest_ratio
-from fairmix.objective import Objective, Point
+from fairmix.kernels.totals import FloatArray
+from fairmix.solvers.objective import Objective, Point
 from fairmix.tables import Rowlike
-from fairmix.totals import FloatArray
 
 
 class Status(Enum):

@@ -17,8 +17,8 @@ import numpy as np
 from fairmix.criteria import Criterion
 from fairmix.kernels import Tilt as Map
 from fairmix.kernels import label_scores
+from fairmix.kernels.totals import FEW_GROUPS, Block, FloatArray, IntArray, Logits
 from fairmix.tables import Rowlike
-from fairmix.totals import FEW_GROUPS, Block, FloatArray, IntArray, Logits
 
 # Rows that are gathered, and those that all lines together may look at.
 NEAR_ROWS = 20_000

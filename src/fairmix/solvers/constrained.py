@@ -28,14 +28,14 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmix.criteria import Criterion
-from fairmix.mixture import Mixture
-from fairmix.objective import Bounded, Objective
+from fairmix.kernels.totals import FloatArray, Logits
+from fairmix.mixture.mixture import Mixture
 from fairmix.solvers._base import Callback, Iteration, Solution, Status
 from fairmix.solvers.dual import Dual
 from fairmix.solvers.em import EM
 from fairmix.solvers.gradient import GradientDescent
+from fairmix.solvers.objective import Bounded, Objective
 from fairmix.solvers.quadratic import Bound
-from fairmix.totals import FloatArray, Logits
 
 
 class Plan(NamedTuple):

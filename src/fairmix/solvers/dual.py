@@ -23,14 +23,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairmix.criteria import Criterion
-from fairmix.mixture import Mixture
-from fairmix.objective import Objective, Point
+from fairmix.kernels.totals import FloatArray, Logits
+from fairmix.mixture.mixture import Mixture
 from fairmix.solvers._base import Callback, Recorder, Solution, Status
+from fairmix.solvers.objective import Objective, Point
 from fairmix.solvers.polish import Polish
 from fairmix.solvers.quadratic import Bound, Constraint
 from fairmix.solvers.tilt import Tilt
 from fairmix.tables import Rowlike
-from fairmix.totals import FloatArray, Logits
 
 # Components wait until the rates are this close to allowed; before, only the tilt moves.
 READY = 2e-3

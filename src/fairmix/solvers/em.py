@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fairmix.criteria import Criterion
-from fairmix.objective import Objective, Point, Surrogate
+from fairmix.kernels.totals import FloatArray
 from fairmix.solvers._base import Adam, Callback, Recorder, Solution, Status
-from fairmix.totals import FloatArray
+from fairmix.solvers.objective import Objective, Point, Surrogate
 
 # Rounds of R inner steps, each with half the step of the one before, until Q_fair has risen.
 ROUNDS = 10

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairmix.criteria import Criterion
-from fairmix.objective import Objective
+from fairmix.kernels.totals import FloatArray
 from fairmix.solvers._base import Adam, Callback, Recorder, Solution, Status
-from fairmix.totals import FloatArray
+from fairmix.solvers.objective import Objective
 
 # Steps between two updates of the penalty's multipliers, and over which progress is judged.
 UPDATE_EVERY = 10

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fairmix.criteria import Face
-from fairmix.totals import FloatArray
+from fairmix.kernels.totals import FloatArray
 
 # The price of leaving the allowed rates doubles from round to round, up to so many units of H.
 HIGHEST_PRICE = 60.0

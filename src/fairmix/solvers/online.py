@@ -23,17 +23,17 @@ from typing import Any
 import numpy as np
 
 from fairmix.criteria import Criterion, smallest_ratio
-from fairmix.mixture import Mixture
-from fairmix.objective import Objective, Penalty
+from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits, Rows, Totals
+from fairmix.mixture.mixture import Mixture
 from fairmix.solvers._base import Iteration, Solution, Status
 from fairmix.solvers.dual import CLOSE, REACH, Dual
 from fairmix.solvers.em import EM
 from fairmix.solvers.gradient import GradientDescent
+from fairmix.solvers.objective import Objective, Penalty
 from fairmix.solvers.tilt import Tilt
 from fairmix.tables import MemoryStore, Table
 from fairmix.tables._base import Result
 from fairmix.tables.store import allocate, concatenate_rows
-from fairmix.totals import Block, FloatArray, IntArray, Logits, Rows, Totals
 
 # Forgetting, between 0.5 and 1. One keeps all rows alike, whatever parameters they were seen with.
 KAPPA = 0.8

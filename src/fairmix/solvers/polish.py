@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmix.criteria import Criterion
+from fairmix.kernels.totals import FloatArray, Logits, Totals
 from fairmix.solvers.boundary import boundary_offsets
 from fairmix.solvers.quadratic import Bound
 from fairmix.solvers.tilt import Tilt
 from fairmix.solvers.whole_rows import whole_row_offsets
 from fairmix.tables import Rowlike
-from fairmix.totals import FloatArray, Logits, Totals
 
 # A step may first move a row's tilt by at most this many temperatures.
 REACH = 2.0

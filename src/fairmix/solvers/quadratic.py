@@ -24,9 +24,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fairmix.criteria import Criterion, Face
+from fairmix.kernels.totals import FloatArray
 from fairmix.solvers.many import Accuracy, Curvature, many_multipliers
 from fairmix.solvers.sparse import sparse_multipliers
-from fairmix.totals import FloatArray
 
 
 class Constraint(Protocol):

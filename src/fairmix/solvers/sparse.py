@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmix.totals import FloatArray
+from fairmix.kernels.totals import FloatArray
 
 # Steps at most, for each entry.
 STEPS = 6

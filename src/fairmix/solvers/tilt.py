@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
+from fairmix.kernels.totals import FEW_GROUPS, Block, FloatArray, Logits, Totals
 from fairmix.solvers.many import ByContrast, ByGroup, Curvature
 from fairmix.solvers.quadratic import Constraint
 from fairmix.tables import Rowlike
-from fairmix.totals import FEW_GROUPS, Block, FloatArray, Logits, Totals
 
 # Contrasts between groups along which a blind map of many groups is tilted: those that x tells most
 # of. What is beyond them is hardly more than chance, and steps along all would grow with M cubed.

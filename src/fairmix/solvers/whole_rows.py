@@ -21,8 +21,8 @@ import numpy as np
 
 from fairmix.kernels import Tilt as Map
 from fairmix.kernels import label_scores
+from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits
 from fairmix.tables import Rowlike
-from fairmix.totals import Block, FloatArray, IntArray, Logits
 
 # Rows gathered at each boundary between two clusters, beyond those that must move at all.
 SPARE_ROWS = 16

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Generic, Protocol, TypeVar
 
-from fairmix.totals import Block, FloatArray, Logits, Totals
+from fairmix.kernels.totals import Block, FloatArray, Logits, Totals
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fairmix.kernels.totals import Block, FloatArray, Logits, Totals, add_up
 from fairmix.tables._base import Result
 from fairmix.tables.table import Table
-from fairmix.totals import Block, FloatArray, Logits, Totals, add_up
 
 
 class Part:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic
 import numpy as np
 import pyarrow as pa
 
+from fairmix.kernels.totals import IntArray
 from fairmix.tables._base import (
     BLOCK_ROWS,
     BlockRows,
@@ -37,7 +38,6 @@ from fairmix.tables._base import (
     count_blocks,
 )
 from fairmix.tables.files import FileBlocks, Frame
-from fairmix.totals import IntArray
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from fairmix.progress import progress
+from fairmix.system.progress import progress
 from fairmix.tables._base import (
     BLOCK_ROWS,
     BlockRows,

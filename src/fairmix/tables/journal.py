@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmix.totals import FloatArray, Logits, Totals
+from fairmix.kernels.totals import FloatArray, Logits, Totals
 
 FORMAT = 1
 # Seconds between two writings, and how many times longer than a writing that must be at least.

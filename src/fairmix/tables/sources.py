@@ -15,7 +15,7 @@ from typing import TypeGuard
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fairmix.progress import Tick, progress
+from fairmix.system.progress import Tick, progress
 from fairmix.tables.text import COMPRESSION, TextFile, all_numbers
 
 PathLike = str | os.PathLike[str]

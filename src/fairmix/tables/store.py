@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmix.kernels.totals import Chunk, FloatArray, IntArray, Rows
 from fairmix.tables._base import BLOCK_ROWS, BlockRows, Blocks, block_start, count_blocks
 from fairmix.tables.memory import MemoryBlocks
-from fairmix.totals import Chunk, FloatArray, IntArray, Rows
 
 # A sample holds at least so many rows of every group, or all that there are.
 FEW = 30

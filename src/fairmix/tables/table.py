@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairmix.kernels import Forward, Tilt, backward, forward
-from fairmix.tables._base import Result
-from fairmix.tables.journal import Journal
-from fairmix.tables.store import MemoryStore, Store
-from fairmix.totals import (
+from fairmix.kernels.totals import (
     Block,
     Chunk,
     Features,
@@ -23,6 +20,9 @@ from fairmix.totals import (
     Totals,
     add_up,
 )
+from fairmix.tables._base import Result
+from fairmix.tables.journal import Journal
+from fairmix.tables.store import MemoryStore, Store
 
 # Encoded rows are kept between passes up to this many bytes, unless they take more than so many
 # times the bytes of the rows, as the products of a full covariance can.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from fairmix.kernels.totals import IntArray, Rows
 from fairmix.tables._base import BLOCK_ROWS
-from fairmix.totals import IntArray, Rows
 
 ALONE = -1
 

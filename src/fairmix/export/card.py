@@ -1,0 +1,305 @@
+"""A model card: what a fitted model is, what was measured of it, and what it is not for.
+
+Markdown with the sections of skops' cards and the front matter of Hugging Face. All figures are of
+the data that the model was fitted on, and there are no rows.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from fairmix._version import __version__
+from fairmix.export.model_file import LOCAL_PARAMETERS
+from fairmix.results.certificate import Certificate
+from fairmix.results.verdict import MISSED, listed_groups, verdict_of
+
+if TYPE_CHECKING:
+    from fairmix.estimator import FairMixture
+
+CITATION = "The method: J. Park, K. Kim, J. Lee and Y. Kim, Fair Model-Based Clustering, AAAI 2026."
+TAGS = ("fairmix", "clustering", "mixture-model", "fairness", "tabular")
+# A table shows so many groups and clusters; the rest is counted.
+MAX_GROUPS, MAX_CLUSTERS, MAX_NAMES = 12, 50, 20
+# Within a line these begin markup; the rest does so at the start of a line only.
+MARKUP = re.compile(r"([\\`*_\[\]|~$])")
+
+
+def model_card(
+    model: FairMixture,
+    *,
+    certificate: Certificate | None = None,
+    intended_use: str | None = None,
+    license: str | None = None,
+) -> str:
+    """Describe a fitted model in Markdown, for people who decide whether to use it.
+
+    Parameters
+    ----------
+    model : FairMixture
+        Fitted. A ``metadata_`` is shown too.
+    certificate : Certificate, default=None
+        What ``model.certify`` said of fresh rows.
+    intended_use : str, default=None
+        Markdown. None leaves a place to fill in: a model does not know what it is for.
+    license : str, default=None
+        Of the model, for the front matter, such as ``"bsd-3-clause"``.
+
+    Returns
+    -------
+    str
+        The text of a ``README.md`` for a model hub.
+
+    Examples
+    --------
+    >>> from fairmix import FairMixture, model_card
+    >>> from fairmix.datasets import make_grouped_blobs
+    >>> X, groups, _ = make_grouped_blobs(300, 3, 2, random_state=0)
+    >>> model = FairMixture(3, max_gap=0.05, random_state=0).fit(X, sensitive_features=groups)
+    >>> print(model_card(model).split("# ")[0])
+    ---
+    library_name: "fairmix"
+    tags: ["fairmix", "clustering", "mixture-model", "fairness", "tabular"]
+    ---
+    """
+    check_is_fitted(model)
+    sections = {
+        "# Model description": _description(model),
+        "## Intended uses & limitations": _uses(model, intended_use),
+        "## Training Procedure": _data(model),
+        "### Hyperparameters": _parameters(model),
+        "## Evaluation Results": _evaluation(model, certificate),
+        "# How to Get Started with the Model": _start(model),
+        "# Citation": [CITATION],
+    }
+    parts = [_front_matter(license)]
+    for title, paragraphs in sections.items():
+        parts += [title, *paragraphs]
+    return "\n\n".join(parts) + "\n"
+
+
+def _front_matter(license: str | None) -> str:
+    # JSON texts and lists are YAML.
+    lines = [f"library_name: {json.dumps('fairmix')}", f"tags: {json.dumps(TAGS)}"]
+    if license is not None:
+        lines.append(f"license: {json.dumps(license)}")
+    return "\n".join(["---", *lines, "---"])
+
+
+def _description(model: FairMixture) -> list[str]:
+    columns = model._model.columns
+    kinds = [
+        "numbers" if columns.numeric else "",
+        "categories" if columns.categorical else "",
+    ]
+    sees = "the columns and the group of the row" if model._model.aware else "the columns only"
+    n_components = model._model.mixture.n_components
+    text = (
+        f"A mixture model of {' and '.join(filter(None, kinds))} with {n_components} clusters. "
+        f"`predict` assigns a row to its most probable cluster; it sees {sees}."
+    )
+    if len(model.groups_) > 1:
+        text += (
+            " The fit limits how far apart the groups' shares of a cluster are (the gap): "
+            f"{_bound(model)}."
+        )
+    return [text, f"Written by fairmix {__version__} from the fitted model."]
+
+
+def _bound(model: FairMixture) -> str:
+    if model.fairness_strength == "auto":
+        return f"at most {model.max_gap:g} for the {model.gap_of}"
+    if model.fairness_strength == 0:
+        return "no limit here, the strength of the constraint is 0"
+    return f"by a penalty of strength {float(model.fairness_strength):g}, not by a fixed bound"
+
+
+def _uses(model: FairMixture, intended_use: str | None) -> list[str]:
+    limits = [
+        "A small gap says that the groups are spread over the clusters in nearly equal shares. It "
+        "does not say that the clusters are useful, that these groups are the right ones to look "
+        "at, or that what is done with the clusters treats people well.",
+        "The figures below are of the training data. On new rows the gap differs, and more so when "
+        "they come from another population.",
+        "Groups that were not given to the fit are not considered.",
+    ]
+    if len(model.groups_) < 2:
+        known = len(model.groups_) + len(model.unjudged_groups_)
+        why = "Fewer than two groups are judged" if known else "No groups were given"
+        limits[0] = f"{why}, so nothing is known of how groups spread over clusters."
+        limits[1] = "The figures below are of the training data."
+        if not known:
+            del limits[2]
+    if model.unjudged_groups_:
+        small = {_text(name): size for name, size in model.unjudged_groups_.items()}
+        limits.append(
+            f"Not judged, because they are small: {listed_groups(small, MAX_NAMES)}. They take no "
+            "part in the bound."
+        )
+    if model._model.aware:
+        limits.append(
+            "The map uses the group of each row: two rows that differ only in it can get different "
+            "clusters. Check that this use of the attribute is allowed."
+        )
+    elif model._model.propensity is not None:
+        limits.append(
+            "The map is not told the group, but it was fitted with estimates of P(group | x), so "
+            "columns that tell much about the group have weight in it."
+        )
+    if model._model.split:
+        limits.append(
+            "Rows that are equal are shared out between clusters, so that the bound holds: two "
+            "equal people can get different clusters, by their place in the table alone. Labels "
+            "depend on the table that `predict` is given, and on its order."
+        )
+    if not model.converged_:
+        limits.append("The fit stopped before it converged.")
+    if model._filled < model._model.mixture.n_components:
+        limits.append(f"Only {model._filled} clusters have members.")
+    return [
+        "[More Information Needed]" if intended_use is None else intended_use,
+        "Limits:",
+        "\n".join(f"- {limit}" for limit in limits),
+    ]
+
+
+def _data(model: FairMixture) -> list[str]:
+    columns = model._model.columns
+    names = getattr(model, "feature_names_in_", columns.names)
+    numeric = [_text(names[j]) for j in columns.numeric]
+    categorical = [
+        f"{_text(names[j])} ({len(levels)})"
+        for j, levels in zip(columns.categorical, columns.levels, strict=True)
+    ]
+    facts = [
+        ("numeric columns", f"{len(numeric)}: {_listed(numeric)}" if numeric else "none"),
+        (
+            "categorical columns (categories)",
+            f"{len(categorical)}: {_listed(categorical)}" if categorical else "none",
+        ),
+        ("standardised", "yes" if columns.mean is not None else "no"),
+        ("columns that are no features", _listed(map(_text, model._aside)) or "none"),
+        ("solver", f"{model.solver}, {model.n_iter_} iterations"),
+    ]
+    n_rows = int(model.group_sizes_.sum()) + sum(model.unjudged_groups_.values())
+    if n_rows:
+        facts.insert(0, ("rows", f"{n_rows:,}"))
+    facts += [(_text(name), _text(value)) for name, value in _metadata(model)]
+    return [_table(("", ""), facts)]
+
+
+def _metadata(model: FairMixture) -> Iterable[tuple[str, str]]:
+    for name, value in getattr(model, "metadata_", {}).items():
+        yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _parameters(model: FairMixture) -> list[str]:
+    rows = [
+        (f"`{name}`", _text(repr(value)))
+        for name, value in model.get_params(deep=False).items()
+        if name not in LOCAL_PARAMETERS
+    ]
+    return [_table(("Hyperparameter", "Value"), rows)]
+
+
+def _evaluation(model: FairMixture, certificate: Certificate | None) -> list[str]:
+    if len(model.groups_) < 2:
+        rows = [("lower bound of the log-likelihood per row", f"{model.lower_bound_:.4f}")]
+        if model.unjudged_groups_:
+            rows.insert(0, ("the bound", model.verdict_))
+        return ["On the training data:", _table(("measure", "value"), rows)]
+    sizes = model.group_sizes_
+    criterion = model.criterion.replace("_", " ")
+    rows = [
+        (f"{criterion} of the labels", _gap(model, "labels")),
+        (f"{criterion} of the probabilities", _gap(model, "probabilities")),
+        (f"balance of the {model.gap_of}", f"{model.balance_:.4f}"),
+        ("balance of all rows, the most that is possible", f"{sizes.min() / sizes.max():.4f}"),
+        ("objective", f"{model.lower_bound_:.4f}"),
+    ]
+    found = ["On the training data:", _table(("measure", "value"), rows), *_shares(model)]
+    if certificate is None:
+        return [*found, "No certificate for new rows was given."]
+    said = f"On fresh rows: {_text(str(certificate))}"
+    fresh = certificate.verdict
+    if fresh.met is not None:
+        by_chance = ", within chance" if certificate.by_chance else ""
+        said += f" The bound {fresh.bound:g} is {_bold(fresh.word)} on these rows{by_chance}."
+    return [*found, said]
+
+
+def _gap(model: FairMixture, of: str) -> str:
+    value = model.label_gap_ if of == "labels" else model.soft_gap_
+    verdict = verdict_of(model)
+    if verdict.met is None or of != model.gap_of:
+        return f"{value:.4f}"
+    closely = verdict.holds and verdict.value > verdict.bound
+    said = f"{value:.4f}, the bound {verdict.bound:g} is {_bold(verdict.word)}"
+    return said + (", as closely as whole rows can" if closely else "")
+
+
+def _bold(word: str) -> str:
+    return f"**{word}**" if word == MISSED else word
+
+
+def _shares(model: FairMixture) -> list[str]:
+    """Shares of the groups in all rows, and of each group in each cluster."""
+    names, sizes = model.groups_.tolist(), model.group_sizes_
+    rates = np.asarray(model.rates_)
+    shown, clusters = names[:MAX_GROUPS], rates[:, :MAX_CLUSTERS]
+    counts = [f"{size:,} rows" for size in sizes[:MAX_GROUPS].tolist()]
+    rows = [["all", "", *counts]] + [
+        [str(k), f"{model.weights_[k]:.1%}", *(f"{rate:.1%}" for rate in column)]
+        for k, column in enumerate(clusters[:MAX_GROUPS].T)
+    ]
+    caption = (
+        f"Share of each group in each cluster, by {model.gap_of}. In an even spread the shares in "
+        "a row are equal. The weight is that of the mixture."
+    )
+    left = [
+        f"{count - most} more {noun}"
+        for count, most, noun in (
+            (len(names), MAX_GROUPS, "groups"),
+            (rates.shape[1], MAX_CLUSTERS, "clusters"),
+        )
+        if count > most
+    ]
+    if left:
+        caption += f" Not shown: {' and '.join(left)}."
+    return [caption, _table(("cluster", "weight", *map(_text, shown)), rows)]
+
+
+def _start(model: FairMixture) -> list[str]:
+    given = "X, sensitive_features=groups" if model._model.aware else "X"
+    lines = [
+        "```python",
+        "import fairmix",
+        "",
+        'model = fairmix.load("model.fairmix")  # what model.save("model.fairmix") wrote',
+        f"labels = model.predict({given})",
+        "```",
+    ]
+    return ["\n".join(lines)]
+
+
+def _listed(names: Iterable[str]) -> str:
+    given = list(names)
+    shown = ", ".join(given[:MAX_NAMES])
+    return shown if len(given) <= MAX_NAMES else f"{shown} and {len(given) - MAX_NAMES} more"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def _text(value: object) -> str:
+    """What a user named, as plain text on one line: it can be neither markup nor HTML."""
+    line = " ".join(str(value).split())
+    return MARKUP.sub(r"\\\1", html.escape(line, quote=False))

@@ -1,0 +1,321 @@
+"""From a document and arrays to a fitted estimator's attributes. Every value is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from fairmix.criteria import CRITERIA
+from fairmix.export.model_file.archive import MAX_BYTES, ModelFileError
+from fairmix.export.model_file.fields import Arrays, Fields
+from fairmix.export.model_file.members import Array
+from fairmix.export.model_file.snapshot import (
+    ESTIMATOR,
+    FAIRNESS,
+    FORMAT,
+    LOCAL_PARAMETERS,
+    SCALARS,
+    SCHEMA,
+    PastStream,
+    Snapshot,
+)
+from fairmix.input.columns import Columns
+from fairmix.kernels.totals import IntArray, Rows
+from fairmix.mixture.families import (
+    COVARIANCE_TYPES,
+    INDEPENDENT,
+    Categorical,
+    Family,
+    Gaussian,
+    Product,
+)
+from fairmix.mixture.mixture import Mixture
+from fairmix.mixture.model import Model
+from fairmix.mixture.propensity import Propensity, Scale
+from fairmix.results.verdict import SOFT_RESOLUTION, label_resolution
+from fairmix.solvers import Iteration
+
+# Parameters that may be lists, and the longest text that may be one.
+LISTED = ("categorical_features",)
+LONGEST_OPTION = 80
+
+
+def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
+    """The snapshot that a document and arrays describe."""
+    fields, arrays = Fields(document, "model.json"), Arrays(given)
+    version = _version(fields)
+    parameters = _parameters(fields.mapping("parameters"))
+    columns, names = _columns(fields.section("columns"), arrays)
+    groups = _groups(fields.section("groups"))
+    n_groups = max(1, len(groups["groups_"]))
+    mixture = fields.section("mixture")
+    slots = fields.section("propensity") if fields.has("propensity") else None
+    model = _model(mixture, slots, arrays, columns, n_groups)
+    n_components, compared = model.mixture.n_components, n_groups > 1
+    # Files of schema 1 have rates of a single group, too.
+    rates = None
+    if compared or arrays.has("rates"):
+        rates = arrays.floats("rates", n_groups, n_components)
+    fitted = {
+        "_model": model,
+        **_derived(model),
+        **names,
+        **groups,
+        "rates_": rates if compared else None,
+        **_scalars(fields.section("fitted"), arrays, n_components, compared),
+    }
+    fitted |= _fairness(fitted, parameters, n_components)
+    metadata = fields.mapping("metadata")
+    fields.done()
+    arrays.done()
+    return Snapshot(version, parameters, fitted, metadata)
+
+
+def _version(fields: Fields) -> str:
+    """The fairmix that wrote a document of a known schema."""
+    fields.text("format", (FORMAT,))
+    schema, version = fields.whole("schema", 1), fields.text("fairmix")
+    if schema > SCHEMA:
+        raise ModelFileError(
+            f"it has schema {schema}, written by fairmix {version[:40]!r}, and this version reads "
+            f"up to schema {SCHEMA}. Update fairmix."
+        )
+    fields.text("estimator", (ESTIMATOR,))
+    return version
+
+
+def _parameters(given: dict[str, Any]) -> dict[str, Any]:
+    """Constructor parameters; the estimator checks their names and values."""
+    for name, value in given.items():
+        wrong = name in LOCAL_PARAMETERS or isinstance(value, dict)
+        if isinstance(value, list):
+            wrong = name not in LISTED or any(isinstance(entry, list | dict) for entry in value)
+        if wrong or (isinstance(value, str) and len(value) > LONGEST_OPTION):
+            raise ModelFileError(f"model.json: parameters: {name!r} has no place in a model file.")
+    return given
+
+
+def _columns(roles: Fields, arrays: Arrays) -> tuple[Columns, dict[str, Any]]:
+    """Roles of the columns, and the attributes that name them."""
+    names = roles.texts("names")
+    categorical = roles.wholes("categorical", high=len(names) - 1)
+    if sorted(set(categorical)) != categorical:
+        raise ModelFileError("model.json: columns: categorical is not sorted.")
+    levels = roles.lists_of_texts("categories", len(categorical))
+    n_numeric = len(names) - len(categorical)
+    mean = scale = None
+    if roles.flag("standardized"):
+        mean, scale = arrays.floats("mean", n_numeric), arrays.floats("scale", n_numeric)
+        if not (scale > 0).all():
+            raise ModelFileError("scale.npy holds numbers that are not positive.")
+    attributes: dict[str, Any] = {
+        "n_features_in_": len(names),
+        "_aside": roles.texts("set_aside"),
+        "categories_": [np.array(column) for column in levels],
+    }
+    if roles.has("feature_names"):
+        feature_names = roles.texts("feature_names")
+        if len(feature_names) != len(names):
+            raise ModelFileError("model.json: columns: not as many feature_names as names.")
+        attributes["feature_names_in_"] = np.array(feature_names, dtype=object)
+    roles.done()
+    return Columns(names, tuple(categorical), levels, mean, scale), attributes
+
+
+def _groups(groups: Fields) -> dict[str, Any]:
+    names, sizes = groups.texts("names", distinct=True), groups.wholes("sizes")
+    if len(names) != len(sizes):
+        raise ModelFileError("model.json: groups: not as many sizes as names.")
+    unjudged: dict[str, int] = {}
+    if groups.holds("unjudged"):
+        small = groups.section("unjudged")
+        unjudged = {name: small.whole(name, 1) for name in small.names}
+        small.done()
+    if not unjudged.keys().isdisjoint(names):
+        raise ModelFileError("model.json: groups: a group is judged and unjudged.")
+    groups.done()
+    return {
+        "groups_": np.array(names, dtype=str),
+        "group_sizes_": np.array(sizes, dtype=np.intp),
+        "unjudged_groups_": unjudged,
+    }
+
+
+def _fairness(
+    fitted: Mapping[str, Any], parameters: Mapping[str, Any], n_components: int
+) -> dict[str, float]:
+    """Figures that are there where groups are compared, and only there."""
+    if fitted["rates_"] is None:
+        return dict.fromkeys(FAIRNESS, np.nan)
+    found = {name: fitted[name] for name in FAIRNESS}
+    if np.isnan(found["resolution_"]):  # a file of schema 1
+        found["resolution_"] = SOFT_RESOLUTION
+        criterion = parameters.get("criterion", "gap")
+        if parameters.get("gap_of") != "probabilities" and criterion in CRITERIA:
+            sizes = np.maximum(fitted["group_sizes_"], 1)
+            found["resolution_"] = label_resolution(criterion, sizes, n_components)
+    for name, value in found.items():
+        if not value >= 0:
+            raise ModelFileError(f"model.json: fitted: {name} is {value}, not a number from 0.")
+    return found
+
+
+def _model(
+    mixture: Fields, slots: Fields | None, arrays: Arrays, columns: Columns, n_groups: int
+) -> Model:
+    n_components = mixture.whole("n_components", 1)
+    family, n_theta = _family(mixture, arrays, columns, n_components)
+    # Beside theta there are the logits of all components, and they may be far more.
+    if n_components * family.n_features * 8 > MAX_BYTES:
+        raise ModelFileError("it describes a mixture that is too large to be held.")
+    theta = arrays.floats("theta", n_components + n_theta)
+    offsets = propensity = None
+    tilted = mixture.flag("tilted")
+    if slots is not None and not tilted:
+        raise ModelFileError("model.json: propensity without a tilted mixture.")
+    if tilted:
+        offsets = arrays.floats("offsets", n_groups, n_components)
+        propensity = None if slots is None else _propensity(slots, arrays, columns, n_groups)
+    temperature = mixture.number("temperature")
+    if temperature <= 0:
+        raise ModelFileError(f"model.json: mixture: temperature is {temperature}, not positive.")
+    gaussian = family.gaussian if isinstance(family, Product) else family
+    complete = isinstance(gaussian, Gaussian) and gaussian.covariance_type not in INDEPENDENT
+    columns = replace(columns, complete=complete)
+    aware = tilted and propensity is None
+    if mixture.holds("aware"):
+        aware = mixture.flag("aware")
+        if aware is not (tilted and (aware or propensity is None)):
+            raise ModelFileError("model.json: mixture: aware does not fit to its tilt.")
+    # Files of earlier versions lack it.
+    split = mixture.flag("split") if mixture.holds("split") else False
+    mixture.done()
+    return Model(columns, Mixture(family), theta, offsets, propensity, temperature, aware, split)
+
+
+def _family(
+    mixture: Fields, arrays: Arrays, columns: Columns, n_components: int
+) -> tuple[Family, int]:
+    """The family that the kinds of columns call for, and the length of its theta."""
+    categorical = Categorical(n_components, tuple(map(len, columns.levels)))
+    n_scores = n_components * categorical.n_categories
+    if not columns.numeric:
+        for name in ("covariance_type", "reg_covar"):
+            if mixture.has(name):
+                raise ModelFileError(f"model.json: mixture: {name}, but no column is numeric.")
+        if not columns.levels:
+            raise ModelFileError("model.json: columns: names is empty.")
+        return categorical, n_scores
+    gaussian = Gaussian(
+        n_components,
+        arrays.floats("center", len(columns.numeric)),
+        mixture.text("covariance_type", tuple(COVARIANCE_TYPES)),
+        mixture.number("reg_covar", 0.0),
+    )
+    family = Product(gaussian, categorical) if columns.levels else gaussian
+    return family, gaussian.n_parameters + n_scores
+
+
+def _propensity(slots: Fields, arrays: Arrays, columns: Columns, n_groups: int) -> Propensity:
+    n_numeric, numbers = len(columns.numeric), None
+    if n_numeric:
+        # The deviation of a constant column is infinite, so that it counts for nothing.
+        deviation = arrays.floats("propensity_deviation", n_numeric, finite=False)
+        if not (deviation > 0).all():
+            raise ModelFileError("propensity_deviation.npy holds numbers that are not positive.")
+        numbers = Scale(arrays.floats("propensity_mean", n_numeric), deviation)
+    lengths = slots.wholes("slots", 1)
+    gaps = slots.wholes("gaps", high=len(columns.names) - 1) if slots.holds("gaps") else []
+    if sorted(set(gaps)) != gaps:
+        raise ModelFileError("model.json: propensity: gaps is not sorted.")
+    slots.done()
+    if len(lengths) != len(columns.levels):
+        raise ModelFileError("model.json: propensity: slots is not one for each category column.")
+    codes: tuple[IntArray, ...] = ()
+    if lengths:
+        flat = arrays.integers("propensity_slots", sum(lengths))
+        codes = tuple(np.split(flat.astype(np.intp), list(accumulate(lengths))[:-1]))
+    if any(slot.min() < 0 or slot.max() >= len(slot) for slot in codes):
+        raise ModelFileError("propensity_slots.npy holds a slot that is not there.")
+    propensity = Propensity(
+        numbers,
+        codes,
+        arrays.floats("propensity_coefficients", n_groups, None),
+        arrays.floats("propensity_intercepts", n_groups),
+        tuple(gaps),
+    )
+    _try_propensity(propensity, columns)
+    return propensity
+
+
+def _try_propensity(propensity: Propensity, columns: Columns) -> None:
+    """Whether the coefficients fit to the columns shows in a row."""
+    numbers = np.zeros((1, len(columns.numeric))) if columns.numeric else None
+    codes = np.zeros((1, len(columns.levels)), dtype=np.intp) if columns.levels else None
+    with np.errstate(all="ignore"):
+        largest = np.abs(propensity.coefficients).sum(axis=1) + np.abs(propensity.intercepts)
+        if not np.isfinite(largest).all():
+            raise ModelFileError("propensity_coefficients.npy holds numbers that are too large.")
+        try:
+            propensity(Rows(numbers, codes))
+        except ValueError:
+            raise ModelFileError(
+                "propensity_coefficients.npy does not fit to the columns of the model."
+            ) from None
+
+
+def _derived(model: Model) -> dict[str, Any]:
+    """Attributes that follow from theta."""
+    with np.errstate(all="ignore"):
+        logits = model.mixture.logits(model.theta)
+        try:
+            found = model.parameters()
+        except np.linalg.LinAlgError:
+            raise ModelFileError("theta.npy holds a covariance that is singular.") from None
+        # As assignment divides them.
+        numbers = [part / model.temperature for part in (logits.b, logits.W)]
+        if model.offsets is not None:
+            numbers.append(model.offsets / model.temperature)
+    for value in found.values():
+        numbers += value if isinstance(value, list) else [value]
+    if not all(np.isfinite(part).all() for part in numbers):
+        raise ModelFileError("it holds parameters that are too large for a density.")
+    return {f"{name}_": value for name, value in found.items()}
+
+
+def _figure(fitted: Fields, name: str) -> float:
+    """A number; NaN where there is none, or where a file of schema 1 lacks it."""
+    if name == "resolution_" and not fitted.holds(name):
+        return np.nan
+    if name in FAIRNESS and not fitted.has(name):
+        return np.nan
+    return fitted.number(name)
+
+
+def _scalars(fitted: Fields, arrays: Arrays, n_components: int, compared: bool) -> dict[str, Any]:
+    names = fitted.texts("history", distinct=True)
+    if not set(names) <= set(Iteration._fields):
+        raise ModelFileError("model.json: fitted: history names an unknown column.")
+    table = arrays.floats("history", None, len(names), finite=False)
+    history = np.empty(len(table), dtype=[(name, np.float64) for name in names])
+    for name, column in zip(names, table.T, strict=True):
+        # Files of schema 1 have the gap and the balance of a single group, too.
+        history[name] = column if compared or name not in ("gap", "balance") else np.nan
+    found: dict[str, Any] = {
+        **{name: _figure(fitted, name) for name in SCALARS},
+        "n_iter_": fitted.whole("n_iter_"),
+        "converged_": fitted.flag("converged_"),
+        "_filled": fitted.whole("filled_clusters", 0, n_components),
+        "history_": history,
+    }
+    # Neither streams nor files of earlier versions have it.
+    if fitted.holds("n_passes_"):
+        found["n_passes_"] = fitted.number("n_passes_", 0)
+    if fitted.flag("streamed"):
+        found["_stream"] = PastStream()
+    fitted.done()
+    return found

@@ -1,0 +1,155 @@
+"""From a fitted estimator to a document and arrays.
+
+Weights, means, covariances and probabilities are not written: they follow from theta.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fairmix.export.model_file.members import Array
+from fairmix.export.model_file.snapshot import (
+    ESTIMATOR,
+    FORMAT,
+    LOCAL_PARAMETERS,
+    SCALARS,
+    SCHEMA,
+    Snapshot,
+)
+from fairmix.mixture.families import Family, Gaussian, Product
+from fairmix.mixture.model import Model
+from fairmix.mixture.propensity import Propensity
+
+
+def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Document and arrays of a snapshot."""
+    parameters, fitted = snapshot.parameters, snapshot.fitted
+    model: Model = fitted["_model"]
+    document = {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "fairmix": snapshot.version,
+        "estimator": ESTIMATOR,
+        "parameters": {
+            name: _plain(name, value)
+            for name, value in parameters.items()
+            if name not in LOCAL_PARAMETERS
+        },
+        "columns": _columns(fitted),
+        "groups": {
+            "names": fitted["groups_"].tolist(),
+            "sizes": fitted["group_sizes_"].tolist(),
+            "unjudged": dict(fitted["unjudged_groups_"]),
+        },
+        "mixture": _mixture(model),
+        "propensity": _propensity(model.propensity),
+        "fitted": {
+            **{name: _number(fitted[name]) for name in SCALARS},
+            "n_iter_": int(fitted["n_iter_"]),
+            **({"n_passes_": float(fitted["n_passes_"])} if "n_passes_" in fitted else {}),
+            "converged_": bool(fitted["converged_"]),
+            "filled_clusters": int(fitted["_filled"]),
+            "history": list(fitted["history_"].dtype.names),
+            "streamed": "_stream" in fitted,
+        },
+        "metadata": _checked(snapshot.metadata),
+    }
+    return document, _arrays(model, fitted)
+
+
+def _columns(fitted: Mapping[str, Any]) -> dict[str, Any]:
+    columns = fitted["_model"].columns
+    names = fitted.get("feature_names_in_")
+    return {
+        "names": list(columns.names),
+        "feature_names": None if names is None else list(names),
+        "set_aside": list(fitted["_aside"]),
+        "categorical": list(columns.categorical),
+        "categories": [list(levels) for levels in columns.levels],
+        "standardized": columns.mean is not None,
+    }
+
+
+def _mixture(model: Model) -> dict[str, Any]:
+    gaussian = _gaussian(model.mixture.family)
+    return {
+        "n_components": model.mixture.n_components,
+        "covariance_type": None if gaussian is None else gaussian.covariance_type,
+        "reg_covar": None if gaussian is None else float(gaussian.reg_covar),
+        "tilted": model.offsets is not None,
+        "aware": model.aware,
+        "temperature": float(model.temperature),
+        "split": model.split,
+    }
+
+
+def _propensity(propensity: Propensity | None) -> dict[str, Any] | None:
+    if propensity is None:
+        return None
+    return {"slots": [len(slot) for slot in propensity.slots], "gaps": list(propensity.gaps)}
+
+
+def _arrays(model: Model, fitted: Mapping[str, Any]) -> dict[str, Array]:
+    history = fitted["history_"]
+    gaussian = _gaussian(model.mixture.family)
+    found = {
+        "theta": model.theta,
+        "offsets": model.offsets,
+        "mean": model.columns.mean,
+        "scale": model.columns.scale,
+        "center": None if gaussian is None else gaussian.center,
+        "rates": fitted["rates_"],
+        "history": np.stack([history[name] for name in history.dtype.names], axis=1),
+    }
+    if model.propensity is not None:
+        numbers, slots = model.propensity.numbers, model.propensity.slots
+        found |= {
+            "propensity_mean": None if numbers is None else numbers.mean,
+            "propensity_deviation": None if numbers is None else numbers.deviation,
+            "propensity_slots": np.concatenate(slots) if slots else None,
+            "propensity_coefficients": model.propensity.coefficients,
+            "propensity_intercepts": model.propensity.intercepts,
+        }
+    return {name: array for name, array in found.items() if array is not None}
+
+
+def _gaussian(family: Family) -> Gaussian | None:
+    if isinstance(family, Product):
+        return family.gaussian
+    return family if isinstance(family, Gaussian) else None
+
+
+def _number(value: float) -> float | None:
+    """A figure; None where there is none, as JSON has no NaN."""
+    return None if np.isnan(value) else float(value)
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A parameter as JSON can hold it."""
+    if hasattr(value, "__array__"):
+        value = np.asarray(value).tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(name, entry) for entry in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise ValueError(
+        f"{name}={value!r} is a {type(value).__name__}, which a model file cannot hold. Replace it "
+        f"before you save, for example with model.set_params({name}=None)."
+    )
+
+
+def _checked(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        same: Any = json.loads(json.dumps(metadata, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"metadata cannot be written as JSON: {error}.") from None
+    if not isinstance(same, dict) or same != metadata:
+        raise ValueError(
+            "metadata would come back changed. Give a dict of texts, numbers, bools, None, lists "
+            "and dicts whose keys are texts; no tuples."
+        )
+    return same

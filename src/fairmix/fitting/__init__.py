@@ -1,0 +1,1 @@
+"""Fitting: from settings and data to a fitted model."""

@@ -1,0 +1,144 @@
+"""Starts: where solvers begin."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse import hstack as sparse_hstack
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from fairmix.kernels.totals import FloatArray, IntArray, Logits, Rows
+from fairmix.mixture.families import Categorical, Family, Gaussian, Product
+from fairmix.mixture.mixture import Mixture
+
+Start = Literal["paper", "kmeans", "random"]
+
+# k-means keeps the best of this many runs.
+KMEANS_RUNS = 10
+
+
+def start(
+    mixture: Mixture,
+    rows: Rows,
+    *,
+    how: Start,
+    rng: np.random.Generator,
+    weight: FloatArray | None = None,
+    runs: int = KMEANS_RUNS,
+) -> FloatArray:
+    """Initial theta.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Whose theta it is.
+    rows : Rows
+        Training rows, or a sample of them.
+    how : {"paper", "kmeans", "random"}
+        ``"paper"``: equal weights, k-means centres, unit variances, category probabilities from
+        the softmax of uniform numbers. ``"kmeans"``: the maximum-likelihood parameters of the
+        k-means clusters (numbers and indicators of categories side by side). ``"random"``: the
+        same for rows assigned at random to the nearest of K random rows.
+    rng : Generator
+        Source of randomness.
+    weight : (N,) array or None
+        Row weights.
+    runs : int
+        k-means runs of which the best counts.
+    """
+    if how == "paper":
+        return _paper_start(mixture, rows, weight, rng, runs)
+    points = _points(mixture.family, rows)
+    runs = runs if how == "kmeans" else 1
+    labels = _kmeans(points, mixture.n_components, rng, weight, runs, how == "random").labels_
+    return mixture.maximize(_label_sums(mixture.family, rows, labels, weight))
+
+
+def kmeans_labels(X: FloatArray, n_clusters: int, seed: int) -> IntArray:
+    """Labels of plain k-means, for comparison."""
+    return np.asarray(
+        _kmeans(X, n_clusters, np.random.default_rng(seed), None, KMEANS_RUNS).labels_
+    )
+
+
+def _kmeans(
+    points: FloatArray | csr_array,
+    n_clusters: int,
+    rng: np.random.Generator,
+    weight: FloatArray | None,
+    runs: int,
+    random: bool = False,
+) -> KMeans:
+    seed = int(rng.integers(2**31 - 1))
+    kmeans = KMeans(
+        n_clusters,
+        n_init=runs,
+        init="random" if random else "k-means++",
+        max_iter=1 if random else 300,
+        random_state=seed,
+    )
+    # One thread: on the few rows of a start, more of them only wait for each other.
+    with warnings.catch_warnings(), threadpool_limits(1):
+        # Fewer distinct rows than clusters: the estimator reports what is left at the end.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return kmeans.fit(points, sample_weight=weight)
+
+
+def _paper_start(
+    mixture: Mixture,
+    rows: Rows,
+    weight: FloatArray | None,
+    rng: np.random.Generator,
+    runs: int,
+) -> FloatArray:
+    n_components, family = mixture.n_components, mixture.family
+    parameters = {"weights": np.full(n_components, 1 / n_components)}
+    gaussian = family.gaussian if isinstance(family, Product) else family
+    if isinstance(gaussian, Gaussian):
+        centers = _kmeans(gaussian.points(rows), n_components, rng, weight, runs).cluster_centers_
+        parameters["means"] = centers.astype(np.float64)
+        parameters["covariances"] = gaussian.unit_covariances()
+    categorical = family.categorical if isinstance(family, Product) else family
+    if isinstance(categorical, Categorical):
+        parameters["probabilities"] = categorical.random_probabilities(rng)
+    return mixture.pack(parameters)
+
+
+def _points(family: Family, rows: Rows) -> FloatArray | csr_array:
+    """Rows as points for k-means: numbers and indicators of categories; gaps are at the mean."""
+    gaussian = family.gaussian if isinstance(family, Product) else family
+    categorical = family.categorical if isinstance(family, Product) else family
+    parts = []
+    if isinstance(gaussian, Gaussian):
+        parts.append(gaussian.points(rows))
+    if isinstance(categorical, Categorical):
+        indicators = categorical.indicators(rows)
+        if isinstance(indicators, csr_array):
+            return csr_array(sparse_hstack([*map(csr_array, parts), indicators]))
+        parts.append(indicators)
+    return np.hstack(parts)
+
+
+def _label_sums(family: Family, rows: Rows, labels: IntArray, weight: FloatArray | None) -> Logits:
+    """Sufficient statistics of hard labels, softened so that every component has some mass."""
+    one_hot = (labels == np.arange(family.n_components)[:, None]).astype(np.float64)
+    q = 0.99 * one_hot + 0.01 / family.n_components
+    if weight is not None:
+        q *= weight
+    features = family.encode(rows)
+    parts = []
+    if features.dense is not None:
+        parts.append(q @ features.dense.astype(np.float64))
+    if features.codes is not None:
+        width = family.n_features - (0 if features.dense is None else features.dense.shape[1])
+        sums = np.zeros((family.n_components, width))
+        for column in features.codes.T:
+            for k, share in enumerate(q):
+                sums[k] += np.bincount(column, weights=share, minlength=width)
+        parts.append(sums)
+    return Logits(q.sum(axis=1), np.hstack(parts))

@@ -1,0 +1,1 @@
+"""The way in: columns, groups and roles of any table that users have."""

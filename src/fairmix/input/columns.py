@@ -1,0 +1,266 @@
+"""Columns: which are numeric, which are categorical, and how new rows become ``Rows``.
+
+The one place that reads the user's table. Inner rooms see float arrays and integer codes only,
+with NaN and the code -1 for what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fairmix.input.groups import MISSING, encode_labels, listed
+from fairmix.kernels.totals import FloatArray, IntArray, Rows
+
+CATEGORICAL_DTYPES = (nw.Categorical, nw.Enum, nw.String, nw.Boolean, nw.Object)
+
+
+def as_frame(X: object) -> nw.DataFrame[Any] | None:
+    """X as a data frame, or None when it is none."""
+    native = nw.from_native(X, eager_only=True, pass_through=True)
+    return native if isinstance(native, nw.DataFrame) else None
+
+
+def has_categories(frame: nw.DataFrame[Any] | None, categorical_features: object) -> bool:
+    """Whether some column is to be read as categories."""
+    if categorical_features is None:
+        return False
+    if isinstance(categorical_features, str):
+        return frame is not None and any(
+            dtype in CATEGORICAL_DTYPES for dtype in frame.schema.values()
+        )
+    return np.size(np.asarray(categorical_features)) > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Roles of the columns of a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names, ``x0, x1, ...`` for an array.
+    categorical : tuple of int
+        Positions of the categorical columns.
+    levels : tuple of tuple of str
+        Categories of each categorical column, sorted by value.
+    mean, scale : (d,) arrays or None
+        Standardisation of the numeric columns, when there is one.
+    complete : bool
+        Whether numbers must not be missing.
+    ignore_unknown : bool
+        Whether a category that was not learned counts as missing. It is an error otherwise.
+    """
+
+    names: tuple[str, ...]
+    categorical: tuple[int, ...]
+    levels: tuple[tuple[str, ...], ...]
+    mean: FloatArray | None = None
+    scale: FloatArray | None = None
+    complete: bool = False
+    ignore_unknown: bool = False
+
+    @property
+    def numeric(self) -> tuple[int, ...]:
+        """Positions of the numeric columns."""
+        return tuple(j for j in range(len(self.names)) if j not in self.categorical)
+
+    @classmethod
+    def learn(
+        cls,
+        X: nw.DataFrame[Any] | NDArray[Any],
+        categorical_features: object,
+        *,
+        complete: bool = False,
+    ) -> Columns:
+        """Roles and categories from the training data."""
+        if isinstance(X, nw.DataFrame):
+            names = tuple(str(name) for name in X.columns)
+        else:
+            names = tuple(f"x{j}" for j in range(X.shape[1]))
+        categorical = categorical_positions(categorical_features, X, names)
+        levels = tuple(category_levels(_column(X, j), names[j]) for j in categorical)
+        return cls(names, categorical, levels, complete=complete)
+
+    def rows(self, X: nw.DataFrame[Any] | NDArray[Any]) -> Rows:
+        """Numbers (standardised if so learned) and category codes of some rows."""
+        numeric = self.numbers(X) if self.numeric else None
+        if numeric is not None and self.mean is not None and self.scale is not None:
+            scaled = numeric - self.mean
+            scaled /= self.scale
+            numeric = scaled.astype(numeric.dtype, copy=False)
+        return Rows(numeric, self._codes(X) if self.categorical else None)
+
+    def standardized(self, mean: FloatArray, variance: FloatArray) -> Columns:
+        """The same roles with a scale for the numeric columns."""
+        if not self.numeric:
+            return self
+        # A constant column has no scale; it becomes zero.
+        constant = variance <= (1e-14 * np.abs(mean)) ** 2
+        return replace(self, mean=mean, scale=np.where(constant, 1.0, np.sqrt(variance)))
+
+    def table(self, rows: Rows) -> NDArray[Any]:
+        """Rows in the user's terms: numbers in their units, categories by name where needed."""
+        n_rows = rows.n_rows
+        numeric = rows.numeric
+        if numeric is not None and self.mean is not None and self.scale is not None:
+            numeric = numeric * self.scale + self.mean
+        if rows.codes is None:
+            assert numeric is not None
+            return numeric
+        out = np.empty((n_rows, len(self.names)), dtype=object)
+        if numeric is not None:
+            out[:, self.numeric] = numeric
+        for j, codes, levels in zip(self.categorical, rows.codes.T, self.levels, strict=True):
+            out[:, j] = np.array(levels, dtype=object)[codes]
+        return out
+
+    def numbers(self, X: nw.DataFrame[Any] | NDArray[Any]) -> FloatArray:
+        """Numeric columns as they are, in single precision if all of them are."""
+        if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not self.categorical:
+            return self._finite(np.ascontiguousarray(X))
+        columns = [_values(X, j) for j in self.numeric]
+        for j, column in zip(self.numeric, columns, strict=True):
+            if column.dtype.kind not in "biuf":
+                raise ValueError(
+                    f"{column_title(self.names[j])} has type {column.dtype}, not numbers. "
+                    "Convert it, drop it, or name it in categorical_features."
+                )
+        single = all(column.dtype == np.float32 for column in columns)
+        dtype = np.float32 if single else np.float64
+        return self._finite(np.column_stack(columns).astype(dtype, copy=False))
+
+    def _finite(self, out: FloatArray) -> FloatArray:
+        """Refuse infinity and, where numbers must not be missing, NaN."""
+        # No array of the size of all numbers is made: NaN and infinity are in the extremes, too.
+        if out.size and not (np.isfinite(out.min()) and np.isfinite(out.max())):
+            self._refuse(np.isinf(out), "infinity", "Drop or replace them.")
+            if self.complete:
+                self._refuse(
+                    np.isnan(out),
+                    "missing (NaN), and covariance_type='tied' and 'full' need complete rows",
+                    "Drop or impute them, or choose a covariance_type that integrates them out, "
+                    "such as 'diag'.",
+                )
+        return out
+
+    def _refuse(self, bad: NDArray[np.bool_], what: str, remedy: str) -> None:
+        counts = bad.sum(axis=0)
+        if counts.any():
+            first = int(np.flatnonzero(counts)[0])
+            title = column_title(self.names[self.numeric[first]])
+            raise ValueError(f"{title} has {counts[first]} values that are {what}. {remedy}")
+
+    def check_observed(self, weight: FloatArray) -> None:
+        """Refuse numeric columns without any value, given the weight of their values."""
+        for j, observed in zip(self.numeric, weight, strict=True):
+            if observed == 0:
+                _refuse_empty(self.names[j])
+
+    def _codes(self, X: nw.DataFrame[Any] | NDArray[Any]) -> IntArray:
+        codes = [
+            _match(_column(X, j), levels, self.names[j], ignore_unknown=self.ignore_unknown)
+            for j, levels in zip(self.categorical, self.levels, strict=True)
+        ]
+        return np.stack(codes, axis=1)
+
+
+def column_title(name: str) -> str:
+    """How error messages call a column."""
+    return f"Column {name!r} of X"
+
+
+def category_levels(values: object, name: str) -> tuple[str, ...]:
+    """Categories of a column, given all its values or each of them once."""
+    levels = encode_labels(values, column_title(name))[1]
+    if not levels:
+        _refuse_empty(name)
+    return levels
+
+
+def _match(values: object, levels: Sequence[str], name: str, *, ignore_unknown: bool) -> IntArray:
+    """Position of each value among the levels, -1 where it is missing or to be ignored."""
+    codes, found = encode_labels(values, column_title(name))
+    position = {level: code for code, level in enumerate(levels)}
+    unseen = [label for label in found if label not in position]
+    if unseen and not ignore_unknown:
+        raise ValueError(
+            f"{column_title(name)} holds categories that the model has not seen: {listed(unseen)}. "
+            f"It knows {listed(levels)}. Fit again on data with all categories, or set "
+            "handle_unknown='ignore', which counts them as missing."
+        )
+    # The extra last entry is where the code -1 of a missing label points.
+    known = [*(position.get(label, MISSING) for label in found), MISSING]
+    return np.array(known, dtype=np.intp)[codes]
+
+
+def _refuse_empty(name: str) -> None:
+    raise ValueError(f"{column_title(name)} has no value, all are missing (NaN). Drop it.")
+
+
+def _column(X: nw.DataFrame[Any] | NDArray[Any], j: int) -> Any:
+    # By position: names need be neither strings nor different from each other.
+    if not isinstance(X, nw.DataFrame):
+        return X[:, j]
+    native = X.to_native()
+    # Arrow itself is several times faster for the small tables that files are read in.
+    return native.column(j) if isinstance(native, pa.Table) else X[:, j]
+
+
+def _values(X: nw.DataFrame[Any] | NDArray[Any], j: int) -> NDArray[Any]:
+    column = _column(X, j)
+    values = column.to_numpy() if isinstance(column, nw.Series) else np.asarray(column)
+    if values.dtype.kind != "O":
+        return values
+    # Numbers may come as objects, with None or pandas.NA among them.
+    try:
+        found = pa.array(values, from_pandas=True)
+    except pa.ArrowException:
+        return values
+    number = pa.types.is_integer(found.type) or pa.types.is_floating(found.type)
+    return found.to_numpy(zero_copy_only=False) if number else values
+
+
+def categorical_positions(
+    chosen: object, X: nw.DataFrame[Any] | NDArray[Any] | None, names: tuple[str, ...]
+) -> tuple[int, ...]:
+    """Categorical columns as sorted positions; X, if there is one, knows them by type."""
+    if chosen is None:
+        return ()
+    if isinstance(chosen, str):
+        if chosen != "from_dtype":
+            raise ValueError(
+                f"categorical_features={chosen!r}. Give 'from_dtype', a mask, names or positions; "
+                "one name goes in a list."
+            )
+        if not isinstance(X, nw.DataFrame):
+            return ()
+        dtypes = X.schema.values()
+        return tuple(j for j, dtype in enumerate(dtypes) if dtype in CATEGORICAL_DTYPES)
+    given = np.asarray(chosen)
+    if given.size == 0:
+        return ()
+    if given.dtype.kind == "b":
+        if given.shape != (len(names),):
+            raise ValueError(
+                f"categorical_features is a mask of {given.size} entries, X has {len(names)} "
+                "columns. Give one entry per column."
+            )
+        return tuple(np.flatnonzero(given).tolist())
+    known = {name: j for j, name in enumerate(names)}
+    positions = []
+    for entry in given.tolist():
+        position = known.get(entry) if isinstance(entry, str) else entry
+        if not isinstance(position, int) or not -len(names) <= position < len(names):
+            raise ValueError(
+                f"categorical_features names {entry!r}, which is no column of X. "
+                f"Its {len(names)} columns are {', '.join(map(repr, names[:10]))}."
+            )
+        positions.append(position % len(names))
+    return tuple(sorted(set(positions)))

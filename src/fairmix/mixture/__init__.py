@@ -1,0 +1,1 @@
+"""Mixtures: families, weights, P(group | x), and the fitted map of rows to clusters."""

@@ -1,0 +1,159 @@
+"""Multinoulli components: independent categorical columns, given as integer codes.
+
+T(x) has one column per category, of which one per variable is one: the product with W is a table
+look-up, and no one-hot array exists. theta holds unnormalised log-probabilities; W is their
+log-softmax within each variable.
+
+A missing category (code -1) is integrated out: it counts as the one more column at the end of T(x),
+whose weight is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import log_softmax
+
+from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Rows
+
+# A category that a component never saw keeps this probability, so that no row is impossible.
+SMALLEST_PROBABILITY = 1e-10
+# Numbers of the 0/1 columns of a start: 2 GiB.
+LARGEST_INDICATORS = 2**28
+
+
+@dataclass(frozen=True, eq=False)
+class Categorical:
+    """K products of categorical distributions.
+
+    Parameters
+    ----------
+    n_components : int
+        K.
+    levels : tuple of int
+        Number of categories of each variable.
+    """
+
+    n_components: int
+    levels: tuple[int, ...]
+
+    @property
+    def n_categories(self) -> int:
+        """All categories of all variables."""
+        return sum(self.levels)
+
+    @property
+    def n_features(self) -> int:
+        """P: the categories, and what stands for a missing one."""
+        return self.n_categories + 1
+
+    @property
+    def n_parameters(self) -> int:
+        """Free probabilities."""
+        return self.n_components * (self.n_categories - len(self.levels))
+
+    @property
+    def _starts(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(self.levels)[:-1]]).astype(np.intp)
+
+    def _variables(self) -> Iterator[slice]:
+        for start, levels in zip(self._starts, self.levels, strict=True):
+            yield slice(start, start + levels)
+
+    def encode(self, rows: Rows) -> Features:
+        """Codes shifted so that each variable has its own columns."""
+        assert rows.codes is not None
+        codes = (rows.codes + self._starts).astype(np.intp)
+        absent = rows.codes < 0
+        if absent.any():
+            codes[absent] = self.n_categories
+        return Features(None, codes)
+
+    def logits(self, theta: FloatArray) -> Logits:
+        """Log-probabilities."""
+        absent = np.zeros((self.n_components, 1))
+        return Logits(np.zeros(self.n_components), np.hstack([self._scores(theta), absent]))
+
+    def _scores(self, theta: FloatArray) -> FloatArray:
+        """Log-probabilities, (K, categories)."""
+        scores = theta.reshape(self.n_components, self.n_categories)
+        return np.hstack([log_softmax(scores[:, part], axis=1) for part in self._variables()])
+
+    def pullback(self, theta: FloatArray, grad: Logits) -> FloatArray:
+        """Chain rule through the log-softmax."""
+        p = np.exp(self._scores(theta))
+        out = grad.W[:, : self.n_categories].copy()
+        for part in self._variables():
+            out[:, part] -= p[:, part] * grad.W[:, part].sum(axis=1, keepdims=True)
+        return out.ravel()
+
+    def maximize(self, sums: Logits) -> FloatArray:
+        """Weighted shares of each category among those known, bounded away from zero."""
+        counts = np.maximum(sums.W[:, : self.n_categories], 0)
+        overall = counts.sum(axis=0)
+        out = np.empty_like(counts)
+        for part in self._variables():
+            total = counts[:, part].sum(axis=1, keepdims=True)
+            p = np.where(total > 0, counts[:, part], overall[part])
+            p = p / p.sum(axis=1, keepdims=True)
+            out[:, part] = np.log(np.maximum(p, SMALLEST_PROBABILITY))
+        return out.ravel()
+
+    def clip(self, theta: FloatArray) -> FloatArray:
+        """Every theta is valid."""
+        return theta
+
+    def unpack(self, theta: FloatArray) -> dict[str, FloatArray]:
+        """Probabilities, (K, P): the categories of all variables side by side."""
+        return {"probabilities": np.exp(self._scores(theta))}
+
+    def pack(self, parameters: dict[str, FloatArray]) -> FloatArray:
+        """Theta of given probabilities."""
+        return np.log(np.maximum(parameters["probabilities"], SMALLEST_PROBABILITY)).ravel()
+
+    def random_probabilities(self, rng: np.random.Generator) -> FloatArray:
+        """Softmax of uniform numbers within each variable: the paper's initial value."""
+        scores = rng.random((self.n_components, self.n_categories))
+        return np.exp(self._scores(scores.ravel()))
+
+    def indicators(self, rows: Rows) -> FloatArray | csr_array:
+        """Categories as 0/1 columns, a missing one as the shares of the others.
+
+        Only for k-means, which needs points. Where they would take too much memory they are
+        sparse, and a missing category has no one.
+        """
+        codes = self.encode(rows).codes
+        assert codes is not None
+        if codes.shape[0] * self.n_features > LARGEST_INDICATORS:
+            return self._sparse(codes.astype(np.int32))
+        out = np.zeros((rows.n_rows, self.n_features))
+        np.put_along_axis(out, codes, 1.0, axis=1)
+        for part, column in zip(self._variables(), codes.T, strict=True):
+            absent = column == self.n_categories
+            if absent.any():
+                out[absent, part] = out[~absent, part].mean(axis=0) if not absent.all() else 0.0
+        return out[:, : self.n_categories]
+
+    def _sparse(self, codes: IntArray) -> csr_array:
+        """The 0/1 columns of encoded rows; k-means takes indices of 32 bits only."""
+        known = codes < self.n_categories
+        ends = np.concatenate([[0], known.sum(axis=1).cumsum()]).astype(np.int32)
+        ones = np.ones(int(ends[-1]))
+        return csr_array((ones, codes[known], ends), shape=(len(codes), self.n_categories))
+
+    def reorder(self, theta: FloatArray, order: IntArray) -> FloatArray:
+        """Theta with the components in another order."""
+        return theta.reshape(self.n_components, self.n_categories)[order].ravel()
+
+    def draw(self, theta: FloatArray, labels: IntArray, rng: np.random.Generator) -> Rows:
+        """Random codes, by inverting each variable's distribution function."""
+        p = np.exp(self._scores(theta))
+        codes = np.empty((len(labels), len(self.levels)), dtype=np.intp)
+        for j, part in enumerate(self._variables()):
+            distribution = p[:, part].cumsum(axis=1)[labels]
+            below = rng.random((len(labels), 1)) * distribution[:, -1:] >= distribution
+            codes[:, j] = below[:, :-1].sum(axis=1)
+        return Rows(None, codes)

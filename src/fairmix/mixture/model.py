@@ -1,0 +1,200 @@
+"""A fitted model: what assigns new rows. Its size does not depend on the number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmix.input.columns import Columns
+from fairmix.kernels import Tilt, forward, hard_labels, log_densities
+from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits, Rows
+from fairmix.mixture.mixture import Mixture
+from fairmix.mixture.propensity import Propensity
+from fairmix.tables import MemoryStore, Store, Table, Ties
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """What a map makes of a block: its labels, if asked for, and their and the soft masses."""
+
+    logits: Logits
+    offsets: FloatArray | None
+    temperature: float
+    labels: bool
+
+    @cached_property
+    def _tilts(self) -> tuple[Tilt, Tilt]:
+        """For labels, as `Model.labels` makes them, and for responsibilities."""
+        return Tilt(self.logits, self.offsets), Tilt(self.logits, self.offsets, self.temperature)
+
+    def __call__(self, block: Block) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Labels (n,) or none, and the masses (M, K)."""
+        crisp, soft = self._tilts
+        labels = hard_labels(block, crisp)
+        size = (block.n_indicators, len(self.logits.b))
+        cells = block.groups * np.intp(size[1]) + labels
+        hard = np.bincount(cells, block.weight, size[0] * size[1]).reshape(size)
+        hard = hard[: block.n_groups]
+        mass = forward(block, soft, likelihood=False).mass
+        assert mass is not None
+        return labels if self.labels else labels[:0], hard.astype(np.float64), mass
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Columns, a mixture with its parameters, and the tilt of its assignment.
+
+    Attributes
+    ----------
+    columns : Columns
+        How a table becomes rows.
+    mixture : Mixture
+        Maps theta to logits.
+    theta : array
+        Parameters.
+    offsets : (M, K) array or None
+        The tilt; None assigns by the mixture alone.
+    propensity : Propensity or None
+        P(group | x) of a blind tilt, and of an aware one for rows whose group is not judged.
+    temperature : float
+        Of the responsibilities.
+    aware : bool
+        Whether assignment needs the group of each row.
+    split : bool
+        Whether equal rows share labels out.
+    """
+
+    columns: Columns
+    mixture: Mixture
+    theta: FloatArray
+    offsets: FloatArray | None = None
+    propensity: Propensity | None = None
+    temperature: float = 1.0
+    aware: bool = False
+    split: bool = False
+
+    @property
+    def places_aside(self) -> bool:
+        """Whether an aware map can place rows of no group that is judged."""
+        return self.aware and self.propensity is not None
+
+    @property
+    def ties(self) -> Ties | None:
+        """What finds equal rows, if they share labels out."""
+        return Ties(by_group=self.aware) if self.split else None
+
+    def table(self, store: Store) -> Table:
+        """Rows encoded for this model, for a single sweep."""
+        return Table(
+            store,
+            self.mixture.family.encode,
+            propensity=self.propensity,
+            aware=self.aware,
+            keep=False,
+        )
+
+    def _table(self, rows: Rows, groups: IntArray | None, n_jobs: int, ties: Ties | None) -> Table:
+        store = MemoryStore(
+            rows,
+            groups=None if self.offsets is None else groups,
+            n_groups=1 if self.offsets is None else len(self.offsets),
+            aside=self.places_aside,
+            n_jobs=n_jobs,
+        )
+        if ties is not None:
+            store.ties = ties(rows, store.groups)
+        return self.table(store)
+
+    def _sweep(
+        self,
+        rows: Rows,
+        work: Callable[[Block], NDArray[Any]],
+        groups: IntArray | None,
+        n_jobs: int,
+        ties: Ties | None = None,
+    ) -> NDArray[Any]:
+        return np.concatenate(list(self._table(rows, groups, n_jobs, ties).each(work)))
+
+    def assign(
+        self, table: Table, *, labels: bool = True
+    ) -> tuple[IntArray | None, FloatArray, FloatArray]:
+        """Label of each row of a table encoded for this model, and the masses of the groups.
+
+        The masses (M, K) are those of the labels and of the responsibilities. ``labels=False``
+        leaves the labels out.
+        """
+        work = Assignment(self.mixture.logits(self.theta), self.offsets, self.temperature, labels)
+        out = np.empty(table.n_rows, dtype=np.int32) if labels else None
+        hard = soft = np.zeros(())
+        start = 0
+        for found, hard_part, soft_part in table.each(work):
+            hard, soft = hard + hard_part, soft + soft_part
+            if out is not None:
+                out[start : start + len(found)] = found
+                start += len(found)
+        return out, hard, soft
+
+    def labels(self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1) -> IntArray:
+        """Cluster of each row, (N,): the most probable one, unless equal rows share theirs out."""
+        tilt = Tilt(self.mixture.logits(self.theta), self.offsets)
+        work = partial(hard_labels, tilt=tilt)
+        return self._sweep(rows, work, groups, n_jobs, self.ties)
+
+    def probabilities(
+        self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1
+    ) -> FloatArray:
+        """Responsibilities, (N, K)."""
+        return self._probabilities(rows, groups, self.offsets, self.temperature, n_jobs)
+
+    def posterior(self, rows: Rows, *, n_jobs: int = 1) -> FloatArray:
+        """Responsibilities of the untilted mixture, (N, K)."""
+        return self._probabilities(rows, None, None, 1.0, n_jobs)
+
+    def _probabilities(
+        self,
+        rows: Rows,
+        groups: IntArray | None,
+        offsets: FloatArray | None,
+        temperature: float,
+        n_jobs: int,
+    ) -> FloatArray:
+        tilt = Tilt(self.mixture.logits(self.theta), offsets, temperature)
+
+        def work(block: Block) -> FloatArray:
+            return forward(block, tilt, likelihood=False).psi.T
+
+        return self._sweep(rows, work, groups, n_jobs)
+
+    def log_densities(self, rows: Rows, *, n_jobs: int = 1) -> FloatArray:
+        """Log-density of each row under the untilted mixture, (N,)."""
+        tilt = Tilt(self.mixture.logits(self.theta))
+        return self._sweep(rows, lambda block: log_densities(block, tilt), None, n_jobs)
+
+    def parameters(self) -> dict[str, FloatArray | list[FloatArray]]:
+        """Fitted parameters by public name; category probabilities as one array per column."""
+        found: dict[str, FloatArray | list[FloatArray]] = dict(self.mixture.unpack(self.theta))
+        if "probabilities" in found:
+            cuts = np.cumsum([len(names) for names in self.columns.levels])[:-1]
+            found["probabilities"] = np.split(np.asarray(found["probabilities"]), cuts, axis=1)
+        return found
+
+    def theta_for(self, mixture: Mixture) -> FloatArray:
+        """The parameters as a start for another fit."""
+        old, new = self.mixture, mixture
+        if (old.n_components, old.n_parameters) != (new.n_components, new.n_parameters):
+            raise ValueError(
+                "warm_start=True starts from the last fit, but n_components, covariance_type or "
+                "the columns have changed since. Set warm_start=False for a new start."
+            )
+        return new.pack(old.unpack(self.theta))
+
+    def draw(self, n_rows: int, rng: np.random.Generator) -> tuple[Rows, IntArray]:
+        """Random rows and the components that they come from, sorted by component."""
+        counts = rng.multinomial(n_rows, self.mixture.weights(self.theta))
+        labels = np.repeat(np.arange(self.mixture.n_components), counts)
+        return self.mixture.draw(self.theta, labels, rng), labels

@@ -1,0 +1,236 @@
+"""P(group | x): what a map that may not see the group can still know of it.
+
+A regularised multinomial logistic regression on the numeric columns, their squares and products,
+and the categories. A missing number counts as the mean, a missing category as none, and each column
+that has gaps also gets an indicator of them. It is a model of the groups, not of any row: it holds
+coefficients only.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray, Rows, by_column
+
+# Squares and products of up to this many numeric columns; above it, squares only.
+PRODUCT_COLUMNS = 20
+# The most frequent categories of a column get a coefficient each; the rest share one.
+CATEGORIES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Standardisation of columns."""
+
+    mean: FloatArray
+    deviation: FloatArray
+
+    @classmethod
+    def of(cls, columns: FloatArray, weight: FloatArray | None) -> Scale:
+        """Mean and standard deviation of the values that are there; constant ones become zero."""
+        absent = np.isnan(columns)
+        if absent.any():
+            mean = _present_mean(columns, absent, weight)
+            deviation = np.sqrt(_present_mean((columns - mean) ** 2, absent, weight))
+        else:
+            mean = np.average(columns, axis=0, weights=weight)
+            deviation = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weight))
+        return cls(mean, np.where(deviation > 1e-12 * (1 + np.abs(mean)), deviation, np.inf))
+
+    def __call__(self, columns: FloatArray) -> FloatArray:
+        """Columns in units of the standard deviation, in their precision."""
+        out = by_column(np.subtract, columns, self.mean.astype(columns.dtype))
+        return by_column(np.multiply, out, (1 / self.deviation).astype(columns.dtype), out)
+
+
+@dataclass(frozen=True, eq=False)
+class Propensity:
+    """Fitted P(group | x): a softmax of scores that are linear in columns made of x.
+
+    Attributes
+    ----------
+    numbers : Scale or None
+        Standardisation of the numeric columns, whose powers and products then enter.
+    slots : tuple of int arrays
+        For each categorical column, the indicator column of each category.
+    coefficients : (M, P) array
+    intercepts : (M,) array
+    gaps : tuple of int
+        Columns that have an indicator of what is missing; the numeric ones count first.
+    """
+
+    numbers: Scale | None
+    slots: tuple[IntArray, ...]
+    coefficients: FloatArray
+    intercepts: FloatArray
+    gaps: tuple[int, ...] = ()
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        """Probability of each group, (M, n), in the precision of the rows."""
+        dtype = np.dtype(np.float64) if rows.numeric is None else rows.numeric.dtype
+        coefficients = self.coefficients.astype(dtype)
+        scores = np.repeat(self.intercepts.astype(dtype)[:, None], rows.n_rows, axis=1)
+        start = 0
+        if self.numbers is not None and rows.numeric is not None:
+            z = _standardized(self.numbers, rows.numeric)
+            start = z.shape[1] + _n_powers(z.shape[1])
+            scores += coefficients[:, : z.shape[1]] @ z.T
+            scores += _powers_by(coefficients[:, z.shape[1] : start], z)
+        for part in _indicators(self.slots, self.gaps, rows, dtype):
+            scores += coefficients[:, start : start + part.shape[1]] @ part.T
+            start += part.shape[1]
+        if start != coefficients.shape[1]:
+            raise ValueError(f"{coefficients.shape[1]} coefficients do not fit to {start} columns.")
+        scores -= scores.max(axis=0)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=0)
+        return np.asarray(scores)
+
+    def is_finite(self, corners: FloatArray) -> bool:
+        """Whether no score of rows between these overflows, with every term at its largest."""
+        if self.numbers is None:
+            return True
+        with np.errstate(over="ignore", invalid="ignore"):
+            # A missing number counts as the mean.
+            z = np.fmax.reduce(np.abs(self.numbers(corners)), axis=0, keepdims=True, initial=0)
+            # Quadratic forms multiply by one number, then by the other, which may be small.
+            numbers = np.hstack([z, _powers(np.maximum(z, 1))])[0]
+            size = np.abs(self.coefficients).astype(corners.dtype)
+            largest = size[:, : len(numbers)] @ numbers + size[:, len(numbers) :].sum(axis=1)
+            largest += np.abs(self.intercepts).astype(corners.dtype)
+        return bool(np.isfinite(largest).all())
+
+
+def fit_propensity(
+    rows: Rows,
+    groups: IntArray,
+    n_groups: int,
+    *,
+    weight: FloatArray | None,
+) -> Propensity:
+    """Fit P(group | x) to the rows."""
+    # Imported late: of all that `FairMixture` needs, only blind fits need this slow import.
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    numbers = None
+    if rows.numeric is not None:
+        rows = Rows(rows.numeric.astype(np.float64), rows.codes)
+        assert rows.numeric is not None
+        numbers = Scale.of(rows.numeric, weight)
+    slots = () if rows.codes is None else tuple(_slots(column) for column in rows.codes.T)
+    gaps = tuple(np.flatnonzero(_absent(rows).any(axis=0)).tolist())
+    parts = _indicators(slots, gaps, rows, np.dtype(np.float64))
+    if numbers is not None and rows.numeric is not None:
+        z = _standardized(numbers, rows.numeric)
+        parts = [z, _powers(z), *parts]
+    X = np.hstack(parts)
+    # The penalty of the regression needs columns of one scale; indicators keep theirs.
+    scale = Scale.of(X, weight)
+    n_powers = X.shape[1] - sum(int(slot.max()) + 1 for slot in slots) - len(gaps)
+    scale = Scale(
+        np.where(np.arange(X.shape[1]) < n_powers, scale.mean, 0.0),
+        np.where(np.arange(X.shape[1]) < n_powers, scale.deviation, 1.0),
+    )
+    # The Hessian of all coefficients takes long where groups are many.
+    how: dict[str, Any] = {"solver": "newton-cholesky", "tol": 1e-6, "max_iter": 50}
+    if n_groups > FEW_GROUPS:
+        how = {"solver": "lbfgs", "tol": 1e-5, "max_iter": 200}
+    regression = LogisticRegression(C=1.0, **how)
+    with warnings.catch_warnings():
+        # A model that is not at its end yet is one, too; what counts are the rates of real groups.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        # Nor is a group per row a mistake.
+        warnings.filterwarnings("ignore", message="The number of unique classes")
+        regression.fit(scale(X), groups, sample_weight=weight)
+    coefficients = regression.coef_ / scale.deviation
+    intercepts = regression.intercept_ - coefficients @ scale.mean
+    if n_groups == 2:
+        coefficients = np.vstack([np.zeros_like(coefficients), coefficients])
+        intercepts = np.concatenate([[0.0], intercepts])
+    return Propensity(numbers, slots, coefficients, intercepts, gaps)
+
+
+def _present_mean(
+    columns: FloatArray, absent: NDArray[np.bool_], weight: FloatArray | None
+) -> FloatArray:
+    """Mean of the values that are there, zero without any."""
+    w = np.ones(len(columns)) if weight is None else weight
+    total = w @ ~absent
+    sums = w @ np.where(absent, 0.0, columns)
+    return np.divide(sums, total, out=np.zeros_like(sums), where=total > 0)
+
+
+def _absent(rows: Rows) -> NDArray[np.bool_]:
+    """Which values are missing, (n, columns)."""
+    parts = [np.zeros((rows.n_rows, 0), dtype=bool)]
+    if rows.numeric is not None:
+        parts.append(np.isnan(rows.numeric))
+    if rows.codes is not None:
+        parts.append(rows.codes < 0)
+    return np.hstack(parts)
+
+
+def _standardized(numbers: Scale, numeric: FloatArray) -> FloatArray:
+    """Numbers in units of their deviation; what is missing is at the mean."""
+    z = numbers(numeric)
+    if np.isnan(z.sum()):
+        z[np.isnan(z)] = 0
+    return z
+
+
+def _powers(z: FloatArray) -> FloatArray:
+    """Squares of the columns and, of few, their products."""
+    d = z.shape[1]
+    if d > PRODUCT_COLUMNS:
+        return z * z
+    i, j = np.triu_indices(d)
+    return np.asarray(z[:, i] * z[:, j])
+
+
+def _n_powers(d: int) -> int:
+    return d if d > PRODUCT_COLUMNS else d * (d + 1) // 2
+
+
+def _powers_by(coefficients: FloatArray, z: FloatArray) -> FloatArray:
+    """``coefficients @ _powers(z).T``; products as quadratic forms, so none is ever stored."""
+    d = z.shape[1]
+    if d > PRODUCT_COLUMNS:
+        return np.asarray(coefficients @ (z * z).T)
+    out = np.zeros((len(coefficients), len(z)), dtype=z.dtype)
+    for g, row in enumerate(coefficients):
+        if row.any():
+            form = np.zeros((d, d), dtype=z.dtype)
+            form[np.triu_indices(d)] = row
+            out[g] = np.einsum("ni,ni->n", z @ form, z)
+    return out
+
+
+def _slots(codes: IntArray) -> IntArray:
+    """Indicator column of each category, the frequent ones first; the rest share the last."""
+    counts = np.bincount(codes[codes >= 0], minlength=1)
+    rank = np.empty(len(counts), dtype=np.intp)
+    rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
+    return np.minimum(rank, CATEGORIES)
+
+
+def _indicators(
+    slots: tuple[IntArray, ...], gaps: tuple[int, ...], rows: Rows, dtype: np.dtype[Any]
+) -> list[FloatArray]:
+    """Indicators of categories, column by column, and of gaps."""
+    parts: list[FloatArray] = []
+    for j, slot in enumerate(slots):
+        assert rows.codes is not None
+        # A category that the sample did not hold counts as a rare one.
+        known = np.minimum(rows.codes[:, j], len(slot) - 1)
+        column = np.where(rows.codes[:, j] < len(slot), slot[known], slot.max())
+        column[rows.codes[:, j] < 0] = -1
+        parts.append((column[:, None] == np.arange(slot.max() + 1)).astype(dtype))
+    if gaps:
+        parts.append(_absent(rows)[:, gaps].astype(dtype))
+    return parts

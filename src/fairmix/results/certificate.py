@@ -1,0 +1,447 @@
+"""A bound on the population value of a criterion, from fresh rows.
+
+Symbols: M groups, K clusters, n_g rows of group g, r[g, k] = P(cluster k | group g) in the
+population, and its mean on the rows. An *error* is the probability that a statement is false.
+
+Three kinds of statement, each at an error that is fixed before the rows are seen:
+
+- ``binomial`` (labels): the count of group g in cluster k is binomial, so Clopper and Pearson's
+  exact interval holds each rate. It lies inside Hoeffding's: a rate that Hoeffding excludes has a
+  binomial tail below the error, which is what the exact interval excludes.
+- ``hoeffding``, ``bernstein`` (probabilities): Hoeffding's inequality in its relative entropy form
+  and Maurer and Pontil's empirical Bernstein inequality hold each rate.
+- ``subsets`` (``additive_gap``): Hoeffding's inequality for every union of clusters and pair of
+  groups, because a sum of absolute differences is twice the largest difference over such unions.
+
+The first two give a box that holds all rates at once, and the bound is the largest value of the
+criterion in that box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.special import betaincinv, rel_entr
+
+from fairmix.criteria import CRITERIA
+from fairmix.input.groups import encode_groups, match_groups
+from fairmix.metrics._assignment import Assignment, Labels, read_assignment
+from fairmix.results.verdict import MISSED, NO_BOUND, Verdict
+
+__all__ = ["Certificate", "ChanceGap", "certify", "chance_gap", "sampling_gap"]
+
+Array = NDArray[np.float64]
+Box = tuple[Array, Array]  # smallest and largest rates, each (M, K)
+
+BISECTIONS = 40  # halvings of at most [0, 1], to 1e-12; what is left errs on the safe side
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What `certify` found. ``str`` of it states the guarantee in one sentence.
+
+    Attributes
+    ----------
+    gap : float
+        The criterion on the rows.
+    upper_bound : float
+        The population value is at most this, with probability at least ``confidence``.
+    confidence : float
+        Share of such samples for which the statement is true, at the least.
+    criterion : str
+        ``"gap"``, ``"additive_gap"`` or ``"worst_pair_gap"``.
+    method : str
+        The inequality that gave the bound: ``"binomial"``, ``"hoeffding"``, ``"bernstein"`` or
+        ``"subsets"``.
+    of : str
+        ``"labels"`` or ``"probabilities"``.
+    n_rows : int
+        Rows used.
+    n_clusters : int
+        Clusters of the map, empty ones too.
+    group_sizes : dict of str to int
+        Rows of each group.
+    verdict : Verdict
+        Of `FairMixture.certify`: whether these rows meet the bound of the model.
+    chance : float
+        Of `FairMixture.certify`: the gap that sampling explains. Where a map meets its bound on
+        the rows of the fit, 19 of 20 samples of fresh rows show a smaller one.
+
+    Examples
+    --------
+    >>> print(certify([0, 1] * 500, ["a"] * 600 + ["b"] * 400))
+    With confidence 95%, the population gap of this map's labels is at most 0.1035 (observed
+    0.0000 on 1,000 rows: a 600, b 400; 2 clusters; binomial).
+    """
+
+    gap: float
+    upper_bound: float
+    confidence: float
+    criterion: str
+    method: str
+    of: str
+    n_rows: int
+    n_clusters: int
+    group_sizes: dict[str, int]
+    verdict: Verdict = field(default_factory=lambda: Verdict(NO_BOUND, np.nan))
+    chance: float = np.nan
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether the rows are above the bound by no more than sampling explains."""
+        return self.verdict.word == MISSED and self.verdict.value <= self.chance
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name} {size:,}" for name, size in self.group_sizes.items())
+        return (
+            f"With confidence {100 * self.confidence:.4g}%, the population "
+            f"{self.criterion.replace('_', ' ')} of this map's {self.of} is at most "
+            f"{self.upper_bound:.4f} (observed {self.gap:.4f} on {self.n_rows:,} rows: {sizes}; "
+            f"{self.n_clusters} clusters; {self.method})."
+        )
+
+
+@dataclass(frozen=True)
+class ChanceGap:
+    """What a perfectly fair map shows by chance: see `chance_gap`.
+
+    Attributes
+    ----------
+    mean : float
+        Mean over the draws.
+    quantile95 : float
+        19 of 20 draws are below this.
+
+    Examples
+    --------
+    >>> ChanceGap(mean=0.01, quantile95=0.02).quantile95
+    0.02
+    """
+
+    mean: float
+    quantile95: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Per group: rows (M,), mean (M, K), and for probabilities the sample variance (M, K)."""
+
+    sizes: Array
+    means: Array
+    variances: Array | None
+
+
+def certify(
+    assignment: object,
+    sensitive_features: object,
+    *,
+    criterion: str = "gap",
+    confidence: float = 0.95,
+    n_clusters: int | None = None,
+    groups: Sequence[str] | None = None,
+) -> Certificate:
+    """Bound the population value of a criterion from above.
+
+    The rows must be fresh: drawn independently from the population and used neither to fit the map
+    nor to choose it. Then the bound is at least the population value with probability at least
+    ``confidence``, whatever the distribution of the rows and however many there are. The group
+    sizes are taken as given.
+
+    Parameters
+    ----------
+    assignment : array-like of shape (n_rows,) or (n_rows, n_clusters)
+        Hard labels, or probabilities whose rows sum to 1, that the map gives to the fresh rows.
+    sensitive_features : array-like or table
+        The group of each row. Several columns form their intersections.
+    criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
+        As in `fairmix.metrics`.
+    confidence : float, default=0.95
+        Above 0 and below 1.
+    n_clusters : int, optional
+        Clusters of the map. Give it with labels, since a cluster may have none of these rows;
+        None counts the labels that occur.
+    groups : sequence of str, optional
+        Groups that the statement is about; None takes those that occur. Nothing is known of a
+        group without rows, so its rates may be anything.
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
+    >>> certificate = certify([0, 1] * 500, ["a"] * 600 + ["b"] * 400)
+    >>> certificate.gap, round(certificate.upper_bound, 3)
+    (0.0, 0.104)
+    """
+    if criterion not in CRITERIA:
+        raise ValueError(f"criterion={criterion!r} is unknown. Use one of {sorted(CRITERIA)}.")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence!r} is not between 0 and 1. Use 0.95, say.")
+    clusters = read_assignment(assignment)
+    names = tuple(groups) if groups is not None else encode_groups(sensitive_features).names
+    codes = match_groups(sensitive_features, names, n_rows=len(clusters))
+    sample = _summarize(clusters, codes, len(names), n_clusters)
+    bound, method = _upper_bound(sample, criterion, 1 - confidence)
+    return Certificate(
+        gap=CRITERIA[criterion].value(sample.means[sample.sizes > 0]),
+        upper_bound=bound,
+        confidence=confidence,
+        criterion=criterion,
+        method=method,
+        of="labels" if isinstance(clusters, Labels) else "probabilities",
+        n_rows=len(clusters),
+        n_clusters=sample.means.shape[1],
+        group_sizes=dict(zip(names, sample.sizes.astype(int).tolist(), strict=True)),
+    )
+
+
+def chance_gap(
+    rates: ArrayLike,
+    group_sizes: ArrayLike,
+    *,
+    criterion: str = "gap",
+    random_state: int | np.random.Generator = 0,
+    n_draws: int = 2000,
+) -> ChanceGap:
+    """Gap that the labels of a perfectly fair map show on a sample, by chance alone.
+
+    Such a map has the same rates in every group of the population, a gap of 0, and still not in a
+    sample. A held-out gap below ``quantile95`` is no evidence against fairness.
+
+    Parameters
+    ----------
+    rates : array-like of shape (n_clusters,)
+        Share of the population in each cluster; divided by its sum, so cluster sizes will do.
+    group_sizes : array-like of shape (n_groups,)
+        Rows of each group in the sample, at least 1.
+    criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
+        As in `fairmix.metrics`.
+    random_state : int or numpy.random.Generator, default=0
+        Seed of the draws.
+    n_draws : int, default=2000
+        Simulated samples.
+
+    Returns
+    -------
+    ChanceGap
+
+    Examples
+    --------
+    >>> round(chance_gap([0.5, 0.3, 0.2], [1000, 2000]).quantile95, 2)
+    0.04
+    """
+    if criterion not in CRITERIA:
+        raise ValueError(f"criterion={criterion!r} is unknown. Use one of {sorted(CRITERIA)}.")
+    shares = np.asarray(rates, dtype=np.float64)
+    if shares.ndim != 1 or not (shares >= 0).all() or not 0 < shares.sum() < np.inf:
+        raise ValueError(
+            f"rates has shape {shares.shape} and sum {shares.sum()}. Give one share of at least 0 "
+            "per cluster, not all of them 0."
+        )
+    sizes = np.asarray(group_sizes)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or not (sizes >= 1).all():
+        raise ValueError(f"group_sizes={group_sizes!r} must be whole numbers of at least 1.")
+    rng = np.random.default_rng(random_state)
+    counts = rng.multinomial(sizes, shares / shares.sum(), size=(n_draws, len(sizes)))
+    values = [CRITERIA[criterion].value(draw) for draw in counts / sizes[:, None]]
+    return ChanceGap(float(np.mean(values)), float(np.quantile(values, 0.95)))
+
+
+def sampling_gap(
+    rates: ArrayLike,
+    fit_sizes: ArrayLike,
+    group_sizes: ArrayLike,
+    covariance: ArrayLike,
+    *,
+    criterion: str = "gap",
+    random_state: int | np.random.Generator = 0,
+    n_draws: int = 2000,
+) -> ChanceGap:
+    """Gap that fresh rows show by chance, given the rates of the rows that a map was fitted to.
+
+    Parameters
+    ----------
+    rates : array-like of shape (n_groups, n_clusters)
+        Of the rows of the fit.
+    fit_sizes, group_sizes : array-like of shape (n_groups,)
+        Rows of each group in the fit, and fresh ones.
+    covariance : array-like of shape (n_clusters, n_clusters)
+        Of the indicators of the clusters, or of their probabilities, over rows.
+    criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
+        As in `fairmix.metrics`.
+    random_state : int or numpy.random.Generator, default=0
+        Seed of the draws.
+    n_draws : int, default=2000
+        Simulated samples.
+
+    Returns
+    -------
+    ChanceGap
+
+    Examples
+    --------
+    >>> even = np.full((2, 2), 0.5)
+    >>> round(sampling_gap(even, [500, 500], [500, 500], [[0.25, -0.25], [-0.25, 0.25]]).mean, 2)
+    0.04
+    """
+    known = np.asarray(rates, dtype=np.float64)
+    # Fresh rates are those of the population with the error of the fresh rows. Those of the fit are
+    # those of the population with the error of its rows, to which the map was tuned. So fresh rates
+    # differ from those of the fit by both errors: of a mean of n rows and of one of n_fit rows, or
+    # sqrt(2) times one of them where n = n_fit. Groups differ little in a map that meets its bound,
+    # so the covariance of all rows serves for each.
+    reach = np.sqrt(1 / np.asarray(fit_sizes, float) + 1 / np.asarray(group_sizes, float))
+    rng = np.random.default_rng(random_state)
+    noise = rng.multivariate_normal(
+        np.zeros(known.shape[1]),
+        np.asarray(covariance, dtype=np.float64),
+        size=(n_draws, len(known)),
+        check_valid="ignore",  # singular, as the columns add up to one
+        method="eigh",
+    )
+    values = [CRITERIA[criterion].value(known + reach[:, None] * draw) for draw in noise]
+    return ChanceGap(float(np.mean(values)), float(np.quantile(values, 0.95)))
+
+
+def _summarize(
+    clusters: Assignment, codes: NDArray[np.intp], n_groups: int, n_clusters: int | None
+) -> _Sample:
+    sizes = np.bincount(codes, minlength=n_groups).astype(np.float64)
+    found = clusters.n_clusters if isinstance(clusters, Labels) else clusters.values.shape[1]
+    total = found if n_clusters is None else n_clusters
+    if total < found or (total > found and not isinstance(clusters, Labels)):
+        raise ValueError(
+            f"n_clusters={n_clusters} but assignment has {found} clusters. Give the number of "
+            "clusters of the map, or None."
+        )
+    means = np.zeros((n_groups, total))
+    if isinstance(clusters, Labels):
+        np.add.at(means, (codes, clusters.codes), 1.0)
+        return _Sample(sizes, means / np.maximum(sizes, 1)[:, None], None)
+    # Without any variance the interval is [0, 1]; a group of one row has none.
+    variances = np.full((n_groups, total), np.inf)
+    for g in np.flatnonzero(sizes):
+        rows = clusters.values[codes == g].astype(np.float64)
+        means[g] = np.clip(rows.mean(axis=0), 0.0, 1.0)
+        if len(rows) > 1:
+            variances[g] = rows.var(axis=0, ddof=1)
+    return _Sample(sizes, means, variances)
+
+
+def _upper_bound(sample: _Sample, criterion: str, error: float) -> tuple[float, str]:
+    """Smallest of the bounds that the methods give, and the name of its method."""
+    n_groups, n_clusters = sample.means.shape
+    methods: dict[str, Callable[[_Sample, float], Box]]
+    if sample.variances is None:
+        methods = {"binomial": _binomial}
+    else:
+        methods = {"hoeffding": _hoeffding, "bernstein": _bernstein}
+    if n_groups == 1 or n_clusters == 1:
+        return 0.0, next(iter(methods))
+    # The smallest of several bounds is itself a bound only where all of them hold, so the methods
+    # share the error; which of them take part depends on the arguments, never on the rows.
+    subsets = criterion == "additive_gap" and n_clusters > 2
+    share = error / (len(methods) + subsets)
+    # Of two clusters one is enough: the other rate is 1 minus it, and so is its interval.
+    n_rates = n_groups * (n_clusters if n_clusters > 2 else 1)
+    bounds = {
+        name: _largest(box(sample, share / n_rates), criterion) for name, box in methods.items()
+    }
+    if subsets:
+        bounds["subsets"] = _subsets(sample, share)
+    method = min(bounds, key=lambda name: bounds[name])
+    return bounds[method], method
+
+
+def _binomial(sample: _Sample, error: float) -> Box:
+    """Clopper and Pearson's interval for each rate."""
+    sizes = sample.sizes[:, None]
+    inside = np.rint(sample.means * sizes)
+
+    def low(count: Array) -> Array:
+        some = np.maximum(count, 1)  # with a count of 0 the lower end is 0
+        return np.where(count > 0, betaincinv(some, sizes - some + 1, error / 2), 0.0)
+
+    # The rows of a group outside the cluster are binomial too: the upper end is their lower end.
+    empty = np.broadcast_to(sizes == 0, inside.shape)
+    return np.where(empty, 0.0, low(inside)), np.where(empty, 1.0, 1 - low(sizes - inside))
+
+
+def _hoeffding(sample: _Sample, error: float) -> Box:
+    """Rates whose relative entropy to the mean is at most log(2 / error) / n.
+
+    Hoeffding (1963), theorem 1, equation 2.1, once for each side; by Pinsker's inequality never
+    wider than the usual ``mean +- sqrt(log(2 / error) / (2 n))``.
+    """
+    limit = np.log(2 / error) / np.maximum(sample.sizes, 1)[:, None]
+    means = np.stack([sample.means, 1 - sample.means])  # the lower end is 1 - the other's upper end
+    inner, outer = means, np.ones_like(means)
+    for _ in range(BISECTIONS):
+        middle = (inner + outer) / 2
+        far = rel_entr(means, middle) + rel_entr(1 - means, 1 - middle) > limit
+        inner, outer = np.where(far, inner, middle), np.where(far, middle, outer)
+    empty = np.broadcast_to((sample.sizes == 0)[:, None], sample.means.shape)
+    return np.where(empty, 0.0, 1 - outer[1]), np.where(empty, 1.0, outer[0])
+
+
+def _bernstein(sample: _Sample, error: float) -> Box:
+    """Maurer and Pontil (2009), theorem 4, with half the error for each side."""
+    assert sample.variances is not None
+    sizes = np.maximum(sample.sizes, 2)[:, None]
+    log = np.log(4 / error)
+    reach = np.sqrt(2 * sample.variances * log / sizes) + 7 * log / (3 * (sizes - 1))
+    return np.maximum(sample.means - reach, 0.0), np.minimum(sample.means + reach, 1.0)
+
+
+def _largest(box: Box, criterion: str) -> float:
+    """Largest value of the criterion when every rate may be anywhere in its interval."""
+    low, high = box
+    if criterion == "worst_pair_gap":
+        reach = high[:, None, :] - low[None, :, :]  # [a, b, k]: a at its top, b at its bottom
+        reach[np.arange(len(low)), np.arange(len(low))] = 0.0
+        return float(reach.max())
+    values = [_largest_mean(*columns) for columns in zip(low.T, high.T, strict=True)]
+    return min(sum(values), 2.0) if criterion == "additive_gap" else max(values)
+
+
+def _largest_mean(low: Array, high: Array) -> float:
+    """Exact largest mean over pairs of ``|r_a - r_b|`` for rates between ``low`` and ``high``.
+
+    The sum over pairs gives the j-th smallest of M rates the coefficient 2j - M + 1, and any other
+    way to hand out the coefficients gives less. So the largest sum over rates is the largest sum
+    over ways to hand them out, each rate being at the end that its coefficient likes: an assignment
+    problem, where the corners of the box would be 2^M.
+    """
+    n_groups = len(low)
+    coefficients = 2 * np.arange(n_groups) - n_groups + 1
+    gains = np.maximum(np.outer(low, coefficients), np.outer(high, coefficients))
+    chosen = linear_sum_assignment(gains, maximize=True)
+    return float(gains[chosen].sum() / (n_groups * (n_groups - 1) / 2))
+
+
+def _subsets(sample: _Sample, error: float) -> float:
+    """Bound the mean over pairs of groups of the sum over clusters of ``|r_a - r_b|``.
+
+    That sum is twice the largest of ``r_a(S) - r_b(S)`` over the 2^K - 2 unions S of some, not all,
+    clusters. Each is a difference of means of n_a and of n_b values in [0, 1], so Hoeffding's
+    inequality exceeds t with probability at most ``exp(-2 t^2 / (1 / n_a + 1 / n_b))``.
+    """
+    n_groups, n_clusters = sample.means.shape
+    pairs = list(combinations(range(n_groups), 2))
+    log_unions = n_clusters * np.log(2) + np.log1p(-(2.0 ** (1 - n_clusters)))
+    log = log_unions + np.log(len(pairs) / error)
+    total = 0.0
+    for a, b in pairs:
+        if min(sample.sizes[a], sample.sizes[b]) == 0:
+            total += 2.0
+            continue
+        reach = np.sqrt((1 / sample.sizes[a] + 1 / sample.sizes[b]) * log / 2)
+        observed = np.abs(sample.means[a] - sample.means[b]).sum()
+        total += min(observed + 2 * reach, 2.0)
+    return float(total / len(pairs))

@@ -1,0 +1,435 @@
+"""A table of how groups and clusters meet, with bootstrap intervals."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairmix.criteria import CRITERIA, smallest_ratio
+from fairmix.input.groups import Groups, MissingGroups, encode_groups
+from fairmix.metrics._assignment import Assignment, Labels, read_assignment, read_weights
+from fairmix.results.verdict import listed_groups
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+__all__ = ["ClusterRow", "FairnessTable", "Figure", "fairness_table"]
+
+Array = NDArray[np.float64]
+
+BATCH = 16  # bootstrap samples at a time, of one number per row each
+LINE = 100  # columns of the printed table; long names are cut
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number and its bootstrap interval.
+
+    Examples
+    --------
+    >>> print(Figure(0.1234, 0.1, 0.15))
+    0.1234 [0.1000, 0.1500]
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+
+@dataclass(frozen=True)
+class ClusterRow:
+    """One cluster.
+
+    Attributes
+    ----------
+    cluster : str
+        Its label, or its column of probabilities.
+    size : float
+        Rows in the cluster: a sum of weights or of probabilities if there are any.
+    balance, rate_ratio : Figure
+        Smallest ratio of the counts, and of the rates, of two groups that are judged; NaN in an
+        empty cluster.
+    counts : dict of str to float
+        Rows of each group in the cluster, counted as in ``size``.
+    rates : dict of str to Figure
+        P(cluster | group) of each group.
+    shares : dict of str to float
+        P(group | cluster) of each group; NaN in an empty cluster.
+
+    Examples
+    --------
+    >>> fairness_table([0, 0, 1], ["a", "b", "b"]).clusters[0].shares
+    {'a': 0.5, 'b': 0.5}
+    """
+
+    cluster: str
+    size: float
+    balance: Figure
+    rate_ratio: Figure
+    counts: dict[str, float]
+    rates: dict[str, Figure]
+    shares: dict[str, float]
+
+
+@dataclass(frozen=True)
+class FairnessTable:
+    """Result of `fairness_table`. ``str`` of it is an aligned text of at most 100 columns.
+
+    Attributes
+    ----------
+    summary : dict of str to Figure
+        ``gap``, ``additive_gap``, ``worst_pair_gap``, ``balance`` and ``rate_ratio`` of all
+        clusters, as in `fairmix.metrics`, of the groups that are judged. NaN where groups are
+        too small and fewer than two are left.
+    clusters : tuple of ClusterRow
+        One row per cluster.
+    title : str
+        Name of the sensitive column or columns.
+    n_rows : int
+        Rows of data.
+    confidence : float
+        Level of the bootstrap intervals.
+    n_boot : int
+        Bootstrap samples behind them.
+    unjudged : dict of str to int
+        Groups that are too small to be judged, and their rows. They are the last of each cluster.
+
+    Examples
+    --------
+    >>> table = fairness_table([0, 0, 1, 1], ["a", "b", "a", "b"])
+    >>> table.to_dict()["summary"]["gap"]["value"]
+    0.0
+    >>> table.to_pandas()[["cluster", "group", "count"]].values.tolist()
+    [['0', 'a', 1.0], ['0', 'b', 1.0], ['1', 'a', 1.0], ['1', 'b', 1.0]]
+    """
+
+    summary: dict[str, Figure]
+    clusters: tuple[ClusterRow, ...]
+    title: str
+    n_rows: int
+    confidence: float
+    n_boot: int
+    unjudged: dict[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        n_groups = len(self.clusters[0].counts)
+        head = (
+            f"{len(self.clusters)} clusters, {n_groups} groups ({_cut(self.title, 30)}), "
+            f"{self.n_rows:,} rows; [{100 * self.confidence:.4g}% bootstrap intervals]"
+        )
+        if self.unjudged:
+            small = f"not judged: {listed_groups(self.unjudged)}"
+            head += "\n" + textwrap.fill(small, LINE, break_on_hyphens=False)
+        width = max(len(name) for name in self.summary)
+        figures = [
+            f"{name.replace('_', ' '):<{width}}  {figure}" for name, figure in self.summary.items()
+        ]
+        return "\n".join([head, "", *figures, "", *_aligned(self.clusters)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes as dicts and tuples of plain numbers and strings, ready for JSON."""
+        return asdict(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per cluster and group, as a pandas DataFrame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``cluster, group, judged, count, share, rate, rate_low, rate_high, size,
+            balance, ...``.
+        """
+        frame: pd.DataFrame = _library("pandas").DataFrame(self._columns())
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row per cluster and group, as a Polars DataFrame.
+
+        Returns
+        -------
+        polars.DataFrame
+            The same columns as `to_pandas`.
+        """
+        frame: pl.DataFrame = _library("polars").DataFrame(self._columns())
+        return frame
+
+    def _columns(self) -> dict[str, list[Any]]:
+        cells = [(row, group) for row in self.clusters for group in row.counts]
+        return {
+            "cluster": [row.cluster for row, _ in cells],
+            "group": [group for _, group in cells],
+            "judged": [group not in self.unjudged for _, group in cells],
+            "count": [row.counts[group] for row, group in cells],
+            "share": [row.shares[group] for row, group in cells],
+            **_spread("rate", [row.rates[group] for row, group in cells]),
+            "size": [row.size for row, _ in cells],
+            **_spread("balance", [row.balance for row, _ in cells]),
+            **_spread("rate_ratio", [row.rate_ratio for row, _ in cells]),
+        }
+
+
+def fairness_table(
+    assignment: object,
+    sensitive_features: object,
+    *,
+    sample_weight: ArrayLike | None = None,
+    min_group_size: int = 1,
+    missing_groups: MissingGroups = "error",
+    n_boot: int = 200,
+    confidence: float = 0.95,
+    random_state: int | np.random.Generator = 0,
+) -> FairnessTable:
+    """Count, rate and share of every group in every cluster, and the fairness of the whole.
+
+    The intervals are percentiles over bootstrap samples of the rows: they say how much the figures
+    would vary from sample to sample. They are approximate. A gap cannot be negative, so the
+    interval of a gap near 0 lies too high, and may lie above the gap itself; for a bound that is
+    guaranteed see `fairmix.results.certificate.certify`.
+
+    Parameters
+    ----------
+    assignment : array-like of shape (n_rows,) or (n_rows, n_clusters)
+        Hard labels of any kind, or probabilities whose rows sum to 1.
+    sensitive_features : array-like or table
+        The group of each row. Several columns form their intersections.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of at least 0. A group whose weights are all 0 is left out.
+    min_group_size : int, default=1
+        Groups of fewer rows are not judged: they are listed, and take no part in gaps, balances
+        and ratios.
+    missing_groups : {"error", "drop", "group"}, default="error"
+        What a missing value in ``sensitive_features`` is: an error, a row to leave out, or the
+        group "missing".
+    n_boot : int, default=200
+        Bootstrap samples, at least 2.
+    confidence : float, default=0.95
+        Level of the intervals, above 0 and below 1.
+    random_state : int or numpy.random.Generator, default=0
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    FairnessTable
+
+    Examples
+    --------
+    >>> table = fairness_table([0, 0, 0, 1, 1, 1], ["a", "a", "b", "a", "b", "b"])
+    >>> round(table.summary["gap"].value, 4)
+    0.3333
+    """
+    if n_boot < 2:
+        raise ValueError(f"n_boot={n_boot!r} gives no interval. Use at least 2.")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence!r} is not between 0 and 1. Use 0.95, say.")
+    clusters = read_assignment(assignment)
+    groups = encode_groups(sensitive_features, n_rows=len(clusters), missing=missing_groups)
+    weights = read_weights(sample_weight, len(clusters))
+    # Weights equal repetition of rows: a row of weight 0 is absent, and so may its group be.
+    absent = groups.codes < 0 if weights is None else (groups.codes < 0) | (weights == 0)
+    if absent.any():
+        present = np.flatnonzero(~absent)
+        groups, weights = groups.take(present), None if weights is None else weights[present]
+        clusters = _take(clusters, present)
+    mass = clusters.group_mass(groups, weights)
+    names = _cluster_names(assignment, clusters)
+    rng = np.random.default_rng(random_state)
+    draws = _resampled(clusters, groups, weights, n_boot, rng)
+    small = groups.judged(min_group_size).unjudged
+    order = [g for g, name in enumerate(groups.names) if name not in small]
+    # One group that is left of several has nothing to be compared with.
+    n_compared = 0 if small and len(order) < 2 else len(order)
+    order += [g for g, name in enumerate(groups.names) if name in small]
+    named = tuple(groups.names[g] for g in order)
+    mass, draws = mass[order], draws[:, order]
+    return FairnessTable(
+        summary=_summary(mass[:n_compared], draws[:, :n_compared], confidence),
+        clusters=_rows(mass, draws, confidence, names, named, n_compared),
+        title=groups.title,
+        n_rows=len(clusters),
+        confidence=confidence,
+        n_boot=n_boot,
+        unjudged=small,
+    )
+
+
+def _take(clusters: Assignment, rows: NDArray[np.intp]) -> Assignment:
+    """Some rows; clusters that have none of them stay."""
+    if isinstance(clusters, Labels):
+        return Labels(clusters.codes[rows], clusters.n_clusters)
+    return type(clusters)(clusters.values[rows])
+
+
+def _resampled(
+    clusters: Assignment,
+    groups: Groups,
+    weights: Array | None,
+    n_boot: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Mass of ``n_boot`` samples of the rows with replacement, (n_boot, M, K)."""
+    n_rows = len(clusters)
+    if isinstance(clusters, Labels):
+        if weights is not None:
+            samples = (_times(n_rows, rng) * weights for _ in range(n_boot))
+            return np.stack([clusters.group_mass(groups, sample) for sample in samples])
+        # Rows matter only through their cell, so the counts of the cells are drawn at once.
+        mass = clusters.group_mass(groups, None)
+        counts = rng.multinomial(n_rows, mass.ravel() / n_rows, size=n_boot)
+        return counts.reshape(n_boot, *mass.shape).astype(np.float64)
+    # Rows in the order of their groups, so that a group's masses are one matrix product.
+    order = np.argsort(groups.codes, kind="stable")
+    values = clusters.values[order].astype(np.float64)
+    values *= 1.0 if weights is None else weights[order, None]
+    ends = np.cumsum(groups.sizes)
+    out = np.empty((n_boot, len(ends), values.shape[1]))
+    for start in range(0, n_boot, BATCH):
+        batch = out[start : start + BATCH]
+        times = np.stack([_times(n_rows, rng) for _ in batch])
+        for g, (end, size) in enumerate(zip(ends, groups.sizes, strict=True)):
+            batch[:, g] = times[:, end - size : end] @ values[end - size : end]
+    return np.maximum(out, 0.0)
+
+
+def _times(n_rows: int, rng: np.random.Generator) -> Array:
+    """How often each row is in a sample with replacement."""
+    return np.bincount(rng.integers(n_rows, size=n_rows), minlength=n_rows).astype(np.float64)
+
+
+def _summary(mass: Array, draws: Array, confidence: float) -> dict[str, Figure]:
+    if len(mass) == 0:
+        return dict.fromkeys((*CRITERIA, "balance", "rate_ratio"), Figure(np.nan, np.nan, np.nan))
+    values = _overall(mass)
+    spread = [_overall(draw) for draw in draws]
+    out = {}
+    for name, value in values.items():
+        low, high = _interval(np.array([draw[name] for draw in spread]), confidence)
+        out[name] = Figure(value, float(low), float(high))
+    return out
+
+
+def _overall(mass: Array) -> dict[str, float]:
+    """The figures of `fairmix.metrics`, from the mass."""
+    present = mass[mass.sum(axis=1) > 0]  # a bootstrap sample may miss a small group
+    rates = _rates(present)
+    criteria = ("gap", "additive_gap", "worst_pair_gap")
+    return {
+        **{name: CRITERIA[name].value(rates) for name in criteria},
+        "balance": smallest_ratio(present),
+        "rate_ratio": smallest_ratio(rates),
+    }
+
+
+def _rows(
+    mass: Array,
+    draws: Array,
+    confidence: float,
+    names: tuple[str, ...],
+    groups: tuple[str, ...],
+    n_compared: int,
+) -> tuple[ClusterRow, ...]:
+    """Of all groups; ratios are of the first ones."""
+    rates = _figures(_rates(mass), _rates(draws), confidence)
+    judged, drawn = mass[:n_compared], draws[:, :n_compared]
+    present = np.where(drawn.sum(axis=-1, keepdims=True) > 0, drawn, np.nan)
+    balances = _figures(_ratios(judged), _ratios(present), confidence)
+    ratios = _figures(_ratios(_rates(judged)), _ratios(_rates(drawn)), confidence)
+    sizes = mass.sum(axis=0)
+    shares = mass / np.where(sizes > 0, sizes, np.nan)
+    return tuple(
+        ClusterRow(
+            cluster=name,
+            size=float(sizes[k]),
+            balance=Figure(*balances[k].tolist()),
+            rate_ratio=Figure(*ratios[k].tolist()),
+            counts=dict(zip(groups, mass[:, k].tolist(), strict=True)),
+            rates={group: Figure(*rates[g, k].tolist()) for g, group in enumerate(groups)},
+            shares=dict(zip(groups, shares[:, k].tolist(), strict=True)),
+        )
+        for k, name in enumerate(names)
+    )
+
+
+def _figures(values: Array, draws: Array, confidence: float) -> Array:
+    """Value, low and high along a new last axis."""
+    return np.stack([values, *_interval(draws, confidence)], axis=-1)
+
+
+def _interval(draws: Array, confidence: float) -> Array:
+    """Percentiles over the first axis of those draws that are numbers; NaN where none is."""
+    known = ~np.isnan(draws)
+    # np.nanquantile warns where all are NaN: give it one number there, and take it out again.
+    filled = np.where(known.any(axis=0), draws, 0.0)
+    tails = np.nanquantile(filled, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return np.asarray(np.where(known.any(axis=0), tails, np.nan))
+
+
+def _rates(mass: Array) -> Array:
+    """P(cluster | group) from masses (..., M, K); NaN for a group without mass."""
+    sizes = mass.sum(axis=-1, keepdims=True)
+    return np.asarray(mass / np.where(sizes > 0, sizes, np.nan))
+
+
+def _ratios(values: Array) -> Array:
+    """Smallest ratio of two groups in each cluster, (..., K); NaN for an empty cluster.
+
+    A group that a bootstrap sample misses is NaN and left out. Without groups there is no ratio.
+    """
+    least = np.where(np.isnan(values), np.inf, values).min(axis=-2, initial=np.inf)
+    most = np.where(np.isnan(values), -np.inf, values).max(axis=-2, initial=-np.inf)
+    return np.asarray(least / np.where(most > 0, most, np.nan))
+
+
+def _cluster_names(assignment: object, clusters: Assignment) -> tuple[str, ...]:
+    if isinstance(clusters, Labels):
+        return encode_groups(assignment, argument="assignment").names
+    return tuple(str(k) for k in range(clusters.values.shape[1]))
+
+
+def _spread(name: str, figures: list[Figure]) -> dict[str, list[float]]:
+    """Columns of a figure: its value and the ends of its interval."""
+    ends = {"": "value", "_low": "low", "_high": "high"}
+    return {name + end: [getattr(f, field) for f in figures] for end, field in ends.items()}
+
+
+def _library(name: str) -> Any:
+    """Import late: neither library is needed for anything else."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"to_{name}() needs {name}, which is not installed. Install it or use to_dict()."
+        ) from error
+
+
+def _cut(name: str, width: int) -> str:
+    return name if len(name) <= width else f"{name[: width - 1]}…"
+
+
+def _aligned(clusters: tuple[ClusterRow, ...]) -> list[str]:
+    """One line per cluster and group; the figures of a cluster on its first line."""
+    lines = [("group", "cluster", "size", "balance", "rate ratio", "count", "rate", "", "share")]
+    for row in clusters:
+        ratios = (f"{row.balance.value:.3f}", f"{row.rate_ratio.value:.3f}")
+        first = (_cut(row.cluster, 12), f"{row.size:,.0f}", *ratios)
+        for group, rate in row.rates.items():
+            interval = f"[{rate.low:.3f}, {rate.high:.3f}]"
+            numbers = (f"{row.counts[group]:,.0f}", f"{rate.value:.3f}", interval)
+            lines.append((group, *first, *numbers, f"{row.shares[group]:.3f}"))
+            first = ("", "", "", "")
+    longest, *widths = (max(map(len, column)) for column in zip(*lines, strict=True))
+    longest = min(longest, LINE - sum(widths) - 2 * len(widths))
+    out = []
+    for group, cluster, *cells in lines:
+        right = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        right.insert(3, _cut(group, longest).ljust(longest))
+        out.append("  ".join([cluster.ljust(widths[0]), *right]))
+    return out

@@ -1,0 +1,274 @@
+"""Paths: the same model under several bounds, or with several numbers of clusters."""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import inf, isnan, nan
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from fairmix.estimator import FairMixture
+from fairmix.metrics import clustering_cost
+from fairmix.results.verdict import MISSED
+from fairmix.studies.path_table import (
+    INFORMATION,
+    FrontRow,
+    ParetoFront,
+    Selection,
+    SelectionRow,
+    mark_dominated,
+)
+from fairmix.system.progress import progress
+
+__all__ = [
+    "FrontRow",
+    "ParetoFront",
+    "Selection",
+    "SelectionRow",
+    "pareto_front",
+    "select_n_components",
+]
+
+
+def pareto_front(
+    estimator: FairMixture,
+    X: Any,
+    *,
+    sensitive_features: Any,
+    max_gaps: Iterable[float] = (0, 0.005, 0.01, 0.02, 0.05, 0.1),
+    sample_weight: ArrayLike | None = None,
+    verbose: int = 0,
+) -> ParetoFront:
+    """Fit the model under several bounds, to see what each costs on these data.
+
+    From the tightest bound to the loosest. Each is fitted afresh, and again from the solution of
+    the bound before, which is feasible for it too. Kept is the fit that meets the bound, else the
+    one with more non-empty clusters, else the one with the higher ``lower_bound_``.
+
+    Parameters
+    ----------
+    estimator : FairMixture
+        The model, with ``fairness_strength="auto"``; itself left as it is.
+    X, sensitive_features, sample_weight
+        As in `FairMixture.fit`.
+    max_gaps : iterable of float, default=(0, 0.005, 0.01, 0.02, 0.05, 0.1)
+        Bounds of at least 0. ``inf`` adds the plain mixture.
+    verbose : int, default=0
+        1 shows a progress bar on stderr.
+
+    Returns
+    -------
+    ParetoFront
+
+    Examples
+    --------
+    >>> from fairmix import FairMixture, pareto_front
+    >>> from fairmix.datasets import make_grouped_blobs
+    >>> X, groups, _ = make_grouped_blobs(300, 2, separation=3.0, random_state=0)
+    >>> model = FairMixture(2, assignment="aware", random_state=0)
+    >>> front = pareto_front(model, X, sensitive_features=groups, max_gaps=(0.01, 0.05))
+    >>> [row.verdict for row in front.rows]
+    ['met', 'met']
+    """
+    bounds = _read_bounds(max_gaps)
+    _check_bounded(estimator, sensitive_features)
+    fits = _Fits(estimator, X, sensitive_features, sample_weight, bool(verbose))
+    rows: list[FrontRow] = []
+    models: list[FairMixture] = []
+    with progress("front", 2 * len(bounds) - 1, shown=bool(verbose)) as tick:
+        for bound in bounds:
+            began = time.perf_counter()
+            chosen = {"fairness_strength": 0} if bound == inf else {"max_gap": bound}
+            kept = fits.fit(clone(estimator), warm_start=False, **chosen)
+            tick(f"max_gap {bound:g}  gap {kept.model.gap_:.4f}")
+            if models:
+                warm = fits.fit(copy.copy(models[-1]), warm_start=True, **chosen)
+                kept = max(kept, warm, key=_Fit.rank)
+                tick(f"max_gap {bound:g}  gap {kept.model.gap_:.4f}")
+            rows.append(_front_row(bound, kept, X, sample_weight, time.perf_counter() - began))
+            models.append(kept.model)
+    return ParetoFront(mark_dominated(rows), tuple(models))
+
+
+def select_n_components(
+    estimator: FairMixture,
+    X: Any,
+    *,
+    sensitive_features: Any = None,
+    n_components: Iterable[int] = range(2, 11),
+    criterion: str = "bic",
+    verbose: int = 0,
+) -> Selection:
+    """Fit the model with several numbers of clusters and compare information criteria.
+
+    Under a fairness bound these criteria are heuristics. Their theory is about the free maximum of
+    the likelihood, and a bounded fit is not at one; and the fair tilt of the assignment is not
+    counted as a parameter. Where the bound binds, they may ask for more clusters than the data
+    have: compare with the choice without ``sensitive_features``, and read the gap, the balance
+    and the non-empty clusters beside them.
+
+    Parameters
+    ----------
+    estimator : FairMixture
+        The model; itself left as it is.
+    X, sensitive_features
+        As in `FairMixture.fit`.
+    n_components : iterable of int, default=range(2, 11)
+        Numbers of clusters to try.
+    criterion : {"bic", "aic", "icl"}, default="bic"
+        What ``best`` minimises. ``"icl"`` asks for separated clusters as well.
+    verbose : int, default=0
+        1 shows a progress bar on stderr.
+
+    Returns
+    -------
+    Selection
+
+    Examples
+    --------
+    >>> from fairmix import FairMixture, select_n_components
+    >>> from fairmix.datasets import make_grouped_blobs
+    >>> X, groups, _ = make_grouped_blobs(300, 2, separation=8.0, random_state=0)
+    >>> select_n_components(FairMixture(random_state=0), X, n_components=range(1, 4)).best
+    2
+    """
+    if criterion not in INFORMATION:
+        raise ValueError(f"criterion={criterion!r}. Choose one of {', '.join(INFORMATION)}.")
+    counts = _read_counts(n_components)
+    fits = _Fits(estimator, X, sensitive_features, None, bool(verbose))
+    rows, models = [], []
+    with progress("clusters", len(counts), shown=bool(verbose)) as tick:
+        for count in counts:
+            began = time.perf_counter()
+            kept = fits.fit(clone(estimator), n_components=count)
+            gap = "" if isnan(kept.model.gap_) else f"  gap {kept.model.gap_:.4f}"
+            tick(f"n_components {count}{gap}")
+            values = {name: getattr(kept.model, name)(X) for name in INFORMATION}
+            seconds = time.perf_counter() - began
+            rows.append(SelectionRow(n_components=count, seconds=seconds, **values, **kept.figures))
+            models.append(kept.model)
+    return Selection(tuple(rows), criterion, tuple(models))
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A fitted model and what it warned of."""
+
+    model: FairMixture
+    warnings: tuple[str, ...]
+
+    @property
+    def non_empty(self) -> int:
+        return len(np.unique(self.model.labels_))
+
+    def rank(self) -> tuple[bool, int, float]:
+        """Of two fits for one bound, the higher is kept."""
+        return self.model.verdict_ != MISSED, self.non_empty, self.model.lower_bound_
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What the rows of both tables have in common."""
+        model = self.model
+        return {
+            "gap": float(model.gap_),
+            "label_gap": float(model.label_gap_),
+            "soft_gap": float(model.soft_gap_),
+            "balance": float(model.balance_),
+            "non_empty": self.non_empty,
+            "verdict": model.verdict_,
+            "warnings": self.warnings,
+        }
+
+
+@dataclass
+class _Fits:
+    """Fits copies of one estimator to one data set, and keeps their warnings."""
+
+    estimator: FairMixture
+    X: Any
+    sensitive_features: Any
+    sample_weight: ArrayLike | None
+    bar: bool
+    seen: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.estimator, FairMixture):
+            raise TypeError(f"estimator={self.estimator!r} is no FairMixture. Give one.")
+
+    def fit(self, model: FairMixture, **chosen: Any) -> _Fit:
+        """Fit; warnings that are not about convergence are shown, each once."""
+        given = self.estimator.get_params(deep=False)
+        # Two bars at once garble the terminal, so the outer one silences the inner one.
+        model.set_params(**({"verbose": 0} if self.bar else {}), **chosen)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(
+                self.X,
+                sensitive_features=self.sensitive_features,
+                sample_weight=self.sample_weight,
+            )
+        model.set_params(verbose=given["verbose"], warm_start=given["warm_start"])
+        own = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
+        for warning in caught:
+            text = str(warning.message)
+            if text not in own and text not in self.seen:
+                self.seen.add(text)
+                warnings.warn(text, warning.category, stacklevel=3)
+        return _Fit(model, tuple(dict.fromkeys(own)))
+
+
+def _front_row(
+    bound: float, kept: _Fit, X: Any, sample_weight: ArrayLike | None, seconds: float
+) -> FrontRow:
+    model = kept.model
+    rows, cost = model._rows(X), nan
+    numeric = rows.numeric
+    # Beside categories, distances between numbers say too little of the clusters.
+    if numeric is not None and rows.codes is None and not np.isnan(numeric).any():
+        cost = clustering_cost(numeric, model.labels_, sample_weight=sample_weight)
+    nll = -model.score(X, sample_weight=sample_weight)
+    return FrontRow(max_gap=bound, cost=cost, nll=nll, seconds=seconds, **kept.figures)
+
+
+def _read_bounds(max_gaps: Iterable[float]) -> list[float]:
+    """The bounds, each once, from tight to loose."""
+    given = np.asarray(list(max_gaps), dtype=np.float64)
+    if given.ndim != 1 or not given.size or not (given >= 0).all():
+        raise ValueError(
+            f"max_gaps={max_gaps!r}. Give one or more bounds of at least 0, such as (0, 0.01, 0.1)."
+        )
+    return [float(bound) for bound in np.unique(given)]
+
+
+def _check_bounded(estimator: FairMixture, sensitive_features: Any) -> None:
+    if sensitive_features is None:
+        raise ValueError(
+            "sensitive_features=None: a front compares how groups fare under several bounds. "
+            "Give the group of each row."
+        )
+    strength = getattr(estimator, "fairness_strength", "auto")
+    if strength != "auto":
+        raise ValueError(
+            f"fairness_strength={strength!r} leaves max_gap unused, and a front walks over "
+            "max_gap. Set fairness_strength='auto'."
+        )
+
+
+def _read_counts(n_components: Iterable[int]) -> list[int]:
+    """Numbers of clusters, each once, in ascending order."""
+    given = list(n_components)
+    if not given or not all(isinstance(count, Integral) and count >= 1 for count in given):
+        raise ValueError(
+            f"n_components={n_components!r}. Give one or more whole numbers of at least 1, "
+            "such as range(2, 11)."
+        )
+    return sorted({int(count) for count in given})

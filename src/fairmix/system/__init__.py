@@ -1,0 +1,1 @@
+"""What the machine offers: bars on a terminal, signals, threads, files."""
