@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from fairmix import certificate as room
 from fairmix import metrics
 from fairmix.criteria import CRITERIA
+from fairmix.results import certificate as room
 from fairmix.results.certificate import certify, chance_gap
 
 WORLDS = 1000

@@ -8,8 +8,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from fairmix import profile as module
 from fairmix.metrics import group_counts
+from fairmix.results import profile as module
 from fairmix.results.profile import Profile
 
 RNG = np.random.default_rng(0)

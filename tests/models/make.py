@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from fairmix.export.snapshot import SCHEMA
 
 from fairmix import FairMixture
+from fairmix.export.model_file.snapshot import SCHEMA
 
 FOLDER = Path(__file__).parent / f"schema-{SCHEMA}"
 LEVELS = np.array(["[0, 10)", "naïve", "other"])
