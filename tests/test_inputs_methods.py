@@ -87,7 +87,7 @@ CALLS: dict[str, Row] = {
         lambda: pareto_front(PLAIN, X, sensitive_features=G), "leaves max_gap unused"
     ),
     "front of another estimator": Bad(
-        lambda: pareto_front(KMeans(2), X, sensitive_features=G), "no FairMixture", TypeError
+        lambda: pareto_front(KMeans(2), X, sensitive_features=G), "not a FairMixture", TypeError
     ),
     "front of an empty table": Bad(
         lambda: pareto_front(FAIR, X[:0], sensitive_features=[]), "0 rows"

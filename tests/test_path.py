@@ -17,8 +17,8 @@ from fairmix import FairMixture, pareto_front, select_n_components
 from fairmix.datasets import make_grouped_blobs
 from fairmix.metrics import balance, clustering_cost, gap
 from fairmix.plot import ParetoFrontDisplay
-from fairmix.studies.path import FrontRow, ParetoFront, Selection, SelectionRow
-from fairmix.studies.path_table import mark_dominated
+from fairmix.studies import FrontRow, ParetoFront, Selection, SelectionRow
+from fairmix.trials.rows import mark_dominated
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -311,7 +311,7 @@ def test_front_errors_name_the_argument(how, message, blobs):
 
 
 def test_only_a_fair_mixture_has_a_path(blobs):
-    with pytest.raises(TypeError, match="is no FairMixture"):
+    with pytest.raises(TypeError, match="is not a FairMixture"):
         select_n_components("model", blobs[0])
 
 

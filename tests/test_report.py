@@ -22,7 +22,7 @@ from fairmix.report.verdict import MEASURES, box, compared, judged
 from fairmix.results.certificate import certify
 from fairmix.results.profile import Profile
 from fairmix.results.verdict import Verdict, judge_counts
-from fairmix.studies.path_table import FrontRow, ParetoFront
+from fairmix.studies import FrontRow, ParetoFront
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -24,7 +24,7 @@ from fairmix.kernels.totals import IntArray
 from fairmix.results.certificate import Certificate
 from fairmix.results.profile import Profile
 from fairmix.results.verdict import MET, MET_FOR_JUDGED, NOT_JUDGED, Verdict, verdict_of
-from fairmix.studies.path_table import ParetoFront
+from fairmix.studies import ParetoFront
 from fairmix.tables import BLOCK_ROWS
 
 # Rows of the samples that a number of clusters is chosen on, and that a front is fitted to.

@@ -12,7 +12,7 @@ from fairmix.cli import options as o
 from fairmix.cli.screen import Screen, json_text
 
 if TYPE_CHECKING:
-    from fairmix.studies.path_table import ParetoFront
+    from fairmix.studies import ParetoFront
 
 TABLE, PICTURE = "front.json", "front.png"
 DPI = 150

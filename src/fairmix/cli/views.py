@@ -13,7 +13,8 @@ from fairmix.results.fairness import Figure
 from fairmix.results.profile import Profile
 from fairmix.results.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict, listed_groups
 from fairmix.studies.comparison_table import HELD_OUT, Comparison
-from fairmix.studies.path_table import ParetoFront, figure
+from fairmix.studies.front import ParetoFront
+from fairmix.studies.result import figure
 
 # Groups beside each other in a table.
 SHOWN_GROUPS = 5

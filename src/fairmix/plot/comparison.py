@@ -13,7 +13,7 @@ from fairmix.plot._axes import FULL, HOLLOW, TITLES, Kinds, axes, draw_points, n
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from fairmix.studies.comparison_table import Comparison
+    from fairmix.studies import Comparison
 
 
 class ComparisonDisplay:

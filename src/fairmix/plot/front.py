@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,12 +22,14 @@ from fairmix.plot._axes import (
     name_point,
 )
 from fairmix.results.verdict import MISSED
+from fairmix.trials.rows import FrontRow, dominated_rows
+from fairmix.trials.walks import MAX_GAPS, walk_bounds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from fairmix.estimator import FairMixture
-    from fairmix.studies.path_table import ParetoFront
+    from fairmix.studies import ParetoFront
 
 FAIRNESS = ("gap", "label_gap", "soft_gap", "max_gap", "balance")
 QUALITY = ("cost", "nll")
@@ -96,7 +98,7 @@ class ParetoFrontDisplay:
         X: Any,
         *,
         sensitive_features: Any,
-        max_gaps: Iterable[float] = (0, 0.005, 0.01, 0.02, 0.05, 0.1),
+        max_gaps: Iterable[float] = MAX_GAPS,
         ax: Axes | None = None,
         x: str = "gap",
         y: str | None = None,
@@ -114,10 +116,10 @@ class ParetoFrontDisplay:
         -------
         ParetoFrontDisplay
         """
-        from fairmix.studies.path import pareto_front
-
-        front = pareto_front(estimator, X, sensitive_features=sensitive_features, max_gaps=max_gaps)
-        return cls.from_front(front, ax=ax, x=x, y=y)
+        rows, models = walk_bounds(
+            estimator, X, sensitive_features=sensitive_features, max_gaps=max_gaps
+        )
+        return cls._from_rows(rows, models, ax, x, y)
 
     @classmethod
     def from_front(
@@ -140,20 +142,31 @@ class ParetoFrontDisplay:
         -------
         ParetoFrontDisplay
         """
-        costless = any(isnan(row.cost) for row in front.rows)
+        return cls._from_rows(front.rows, front.models, ax, x, y)
+
+    @classmethod
+    def _from_rows(
+        cls,
+        rows: Sequence[FrontRow],
+        models: Sequence[FairMixture],
+        ax: Axes | None,
+        x: str,
+        y: str | None,
+    ) -> Self:
+        costless = any(isnan(row.cost) for row in rows)
         y = y or ("nll" if costless else "cost")
         check_choice("x", x, FAIRNESS)
         check_choice("y", y, QUALITY)
         if y == "cost" and costless:
             raise ValueError("y='cost', but the data have no numeric columns. Use y='nll'.")
-        points = list(zip(front.rows, front.dominated(x, y), strict=True))
+        points = list(zip(rows, dominated_rows(rows, x, y), strict=True))
         if x == "max_gap":
             # The plain mixture has no bound to stand at.
             points = [(row, below) for row, below in points if row.max_gap < inf]
         rows = [row for row, _ in points]
         named = x
-        if x == "gap" and front.models:
-            named = "label_gap" if front.models[0].gap_of == "labels" else "soft_gap"
+        if x == "gap" and models:
+            named = "label_gap" if models[0].gap_of == "labels" else "soft_gap"
         return cls(
             max_gap=[row.max_gap for row in rows],
             x=[getattr(row, x) for row in rows],

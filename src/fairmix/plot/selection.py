@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike
 
 from fairmix.plot._axes import BLUE, GREEN, GREY, ORANGE, RED, axes
 from fairmix.results.verdict import MISSED
+from fairmix.trials.rows import SelectionRow, best_row
+from fairmix.trials.walks import NUMBERS, walk_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from fairmix.estimator import FairMixture
-    from fairmix.studies.path_table import Selection
+    from fairmix.studies import Selection
 
 STYLES = {"bic": (BLUE, "o"), "aic": (ORANGE, "s"), "icl": (GREEN, "^")}
 
@@ -79,7 +81,7 @@ class SelectionDisplay:
         X: Any,
         *,
         sensitive_features: Any = None,
-        n_components: Iterable[int] = range(2, 11),
+        n_components: Iterable[int] = NUMBERS,
         criterion: str = "bic",
         ax: Axes | None = None,
     ) -> Self:
@@ -96,16 +98,14 @@ class SelectionDisplay:
         -------
         SelectionDisplay
         """
-        from fairmix.studies.path import select_n_components
-
-        selection = select_n_components(
+        rows, _ = walk_numbers(
             estimator,
             X,
             sensitive_features=sensitive_features,
             n_components=n_components,
             criterion=criterion,
         )
-        return cls.from_selection(selection, ax=ax)
+        return cls._from_rows(rows, criterion, ax)
 
     @classmethod
     def from_selection(cls, selection: Selection, *, ax: Axes | None = None) -> Self:
@@ -122,12 +122,15 @@ class SelectionDisplay:
         -------
         SelectionDisplay
         """
-        rows = selection.rows
+        return cls._from_rows(selection.rows, selection.criterion, ax)
+
+    @classmethod
+    def _from_rows(cls, rows: Sequence[SelectionRow], criterion: str, ax: Axes | None) -> Self:
         return cls(
             n_components=[row.n_components for row in rows],
             values={name: [getattr(row, name) for row in rows] for name in STYLES},
-            best=selection.best,
-            criterion=selection.criterion,
+            best=rows[best_row(rows, criterion)].n_components,
+            criterion=criterion,
             doubtful=[row.verdict == MISSED or row.non_empty < row.n_components for row in rows],
         ).plot(ax)
 

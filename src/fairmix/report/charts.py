@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairmix.estimator import FairMixture
-    from fairmix.studies.path_table import ParetoFront
+    from fairmix.studies import ParetoFront
 
 __all__ = ["convergence_charts", "front_chart"]
 

@@ -32,12 +32,12 @@ from fairmix.report.verdict import (
 )
 from fairmix.results.profile import Profile
 from fairmix.results.verdict import Verdict
-from fairmix.studies.path_table import figure
+from fairmix.studies.result import figure
 
 if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
     from fairmix.results.certificate import Certificate
-    from fairmix.studies.path_table import ParetoFront
+    from fairmix.studies import ParetoFront
 
 __all__ = ["render"]
 

@@ -1,14 +1,9 @@
 """Studies: many fits and what they tell together: fronts, numbers of clusters, other methods."""
 
 from fairmix.studies.comparison import Comparison, MethodRow, compare, default_methods
-from fairmix.studies.path import (
-    FrontRow,
-    ParetoFront,
-    Selection,
-    SelectionRow,
-    pareto_front,
-    select_n_components,
-)
+from fairmix.studies.front import ParetoFront, pareto_front
+from fairmix.studies.selection import Selection, select_n_components
+from fairmix.trials.rows import FrontRow, SelectionRow
 
 __all__ = [
     "Comparison",

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any, Literal
 
+from fairmix.plot import ComparisonDisplay
 from fairmix.results.verdict import listed_groups, met_of
-from fairmix.studies.path_table import ResultTable, dominated_points, figure
+from fairmix.studies.result import ResultTable, figure
+from fairmix.trials.rows import dominated_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from fairmix.plot import ComparisonDisplay
 
 __all__ = ["FIGURES", "Comparison", "MethodRow", "mark_beaten"]
 
@@ -167,8 +167,6 @@ class Comparison(ResultTable):
         -------
         ComparisonDisplay
         """
-        from fairmix.plot import ComparisonDisplay
-
         return ComparisonDisplay.from_comparison(self, ax=ax, held_out=held_out)
 
     def points(self, *, held_out: bool = False) -> list[tuple[str, float, float, bool]]:

@@ -1,4 +1,4 @@
-"""Paths: the same model under several bounds, or with several numbers of clusters."""
+"""Walks over bounds, and over numbers of clusters: one fit, or two, at each step."""
 
 from __future__ import annotations
 
@@ -19,66 +19,27 @@ from sklearn.exceptions import ConvergenceWarning
 from fairmix.estimator import FairMixture
 from fairmix.metrics import clustering_cost
 from fairmix.results.verdict import MISSED
-from fairmix.studies.path_table import (
-    INFORMATION,
-    FrontRow,
-    ParetoFront,
-    Selection,
-    SelectionRow,
-    mark_dominated,
-)
 from fairmix.system.progress import progress
+from fairmix.trials.rows import INFORMATION, FrontRow, SelectionRow, mark_dominated
 
-__all__ = [
-    "FrontRow",
-    "ParetoFront",
-    "Selection",
-    "SelectionRow",
-    "pareto_front",
-    "select_n_components",
-]
+__all__ = ["MAX_GAPS", "NUMBERS", "walk_bounds", "walk_numbers"]
+
+# Bounds that differ in what they cost: below 0.005 hardly any data set shows a difference, and 0.1
+# is close to what many plain mixtures have.
+MAX_GAPS = (0, 0.005, 0.01, 0.02, 0.05, 0.1)
+NUMBERS = range(2, 11)
 
 
-def pareto_front(
+def walk_bounds(
     estimator: FairMixture,
     X: Any,
     *,
     sensitive_features: Any,
-    max_gaps: Iterable[float] = (0, 0.005, 0.01, 0.02, 0.05, 0.1),
+    max_gaps: Iterable[float] = MAX_GAPS,
     sample_weight: ArrayLike | None = None,
     verbose: int = 0,
-) -> ParetoFront:
-    """Fit the model under several bounds, to see what each costs on these data.
-
-    From the tightest bound to the loosest. Each is fitted afresh, and again from the solution of
-    the bound before, which is feasible for it too. Kept is the fit that meets the bound, else the
-    one with more non-empty clusters, else the one with the higher ``lower_bound_``.
-
-    Parameters
-    ----------
-    estimator : FairMixture
-        The model, with ``fairness_strength="auto"``; itself left as it is.
-    X, sensitive_features, sample_weight
-        As in `FairMixture.fit`.
-    max_gaps : iterable of float, default=(0, 0.005, 0.01, 0.02, 0.05, 0.1)
-        Bounds of at least 0. ``inf`` adds the plain mixture.
-    verbose : int, default=0
-        1 shows a progress bar on stderr.
-
-    Returns
-    -------
-    ParetoFront
-
-    Examples
-    --------
-    >>> from fairmix import FairMixture, pareto_front
-    >>> from fairmix.datasets import make_grouped_blobs
-    >>> X, groups, _ = make_grouped_blobs(300, 2, separation=3.0, random_state=0)
-    >>> model = FairMixture(2, assignment="aware", random_state=0)
-    >>> front = pareto_front(model, X, sensitive_features=groups, max_gaps=(0.01, 0.05))
-    >>> [row.verdict for row in front.rows]
-    ['met', 'met']
-    """
+) -> tuple[tuple[FrontRow, ...], tuple[FairMixture, ...]]:
+    """Rows and models, from the tightest bound to the loosest: see `fairmix.pareto_front`."""
     bounds = _read_bounds(max_gaps)
     _check_bounded(estimator, sensitive_features)
     fits = _Fits(estimator, X, sensitive_features, sample_weight, bool(verbose))
@@ -96,51 +57,19 @@ def pareto_front(
                 tick(f"max_gap {bound:g}  gap {kept.model.gap_:.4f}")
             rows.append(_front_row(bound, kept, X, sample_weight, time.perf_counter() - began))
             models.append(kept.model)
-    return ParetoFront(mark_dominated(rows), tuple(models))
+    return mark_dominated(rows), tuple(models)
 
 
-def select_n_components(
+def walk_numbers(
     estimator: FairMixture,
     X: Any,
     *,
     sensitive_features: Any = None,
-    n_components: Iterable[int] = range(2, 11),
+    n_components: Iterable[int] = NUMBERS,
     criterion: str = "bic",
     verbose: int = 0,
-) -> Selection:
-    """Fit the model with several numbers of clusters and compare information criteria.
-
-    Under a fairness bound these criteria are heuristics. Their theory is about the free maximum of
-    the likelihood, and a bounded fit is not at one; and the fair tilt of the assignment is not
-    counted as a parameter. Where the bound binds, they may ask for more clusters than the data
-    have: compare with the choice without ``sensitive_features``, and read the gap, the balance
-    and the non-empty clusters beside them.
-
-    Parameters
-    ----------
-    estimator : FairMixture
-        The model; itself left as it is.
-    X, sensitive_features
-        As in `FairMixture.fit`.
-    n_components : iterable of int, default=range(2, 11)
-        Numbers of clusters to try.
-    criterion : {"bic", "aic", "icl"}, default="bic"
-        What ``best`` minimises. ``"icl"`` asks for separated clusters as well.
-    verbose : int, default=0
-        1 shows a progress bar on stderr.
-
-    Returns
-    -------
-    Selection
-
-    Examples
-    --------
-    >>> from fairmix import FairMixture, select_n_components
-    >>> from fairmix.datasets import make_grouped_blobs
-    >>> X, groups, _ = make_grouped_blobs(300, 2, separation=8.0, random_state=0)
-    >>> select_n_components(FairMixture(random_state=0), X, n_components=range(1, 4)).best
-    2
-    """
+) -> tuple[tuple[SelectionRow, ...], tuple[FairMixture, ...]]:
+    """Rows and models by number of clusters: see `fairmix.select_n_components`."""
     if criterion not in INFORMATION:
         raise ValueError(f"criterion={criterion!r}. Choose one of {', '.join(INFORMATION)}.")
     counts = _read_counts(n_components)
@@ -156,7 +85,7 @@ def select_n_components(
             seconds = time.perf_counter() - began
             rows.append(SelectionRow(n_components=count, seconds=seconds, **values, **kept.figures))
             models.append(kept.model)
-    return Selection(tuple(rows), criterion, tuple(models))
+    return tuple(rows), tuple(models)
 
 
 @dataclass(frozen=True)
@@ -202,7 +131,7 @@ class _Fits:
 
     def __post_init__(self) -> None:
         if not isinstance(self.estimator, FairMixture):
-            raise TypeError(f"estimator={self.estimator!r} is no FairMixture. Give one.")
+            raise TypeError(f"estimator={self.estimator!r} is not a FairMixture.")
 
     def fit(self, model: FairMixture, **chosen: Any) -> _Fit:
         """Fit; warnings that are not about convergence are shown, each once."""
@@ -222,7 +151,8 @@ class _Fits:
             text = str(warning.message)
             if text not in own and text not in self.seen:
                 self.seen.add(text)
-                warnings.warn(text, warning.category, stacklevel=3)
+                # At the line that called the study: above it stand the walk and this method.
+                warnings.warn(text, warning.category, stacklevel=4)
         return _Fit(model, tuple(dict.fromkeys(own)))
 
 

@@ -1,0 +1,122 @@
+"""A front: the same model under several bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+
+from fairmix.estimator import FairMixture
+from fairmix.plot import ParetoFrontDisplay
+from fairmix.studies.result import ResultTable, path_text
+from fairmix.trials.rows import FrontRow, dominated_rows
+from fairmix.trials.walks import MAX_GAPS, walk_bounds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["ParetoFront", "pareto_front"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ParetoFront(ResultTable):
+    """Result of `pareto_front`, from the tightest bound to the loosest; prints as a table.
+
+    Attributes
+    ----------
+    rows : tuple of FrontRow
+        Figures of each bound.
+    models : tuple of FairMixture
+        The fitted model of each row.
+
+    Examples
+    --------
+    >>> front = ParetoFront((FrontRow(0.0, 0.0, 0.0, 0.001, 0.7, 120.0, 2.5, 3, "met"),))
+    >>> print(front)
+    max_gap     gap  label gap  soft gap  balance   cost     nll  clusters  verdict  seconds
+          0  0.0000     0.0000    0.0010   0.7000  120.0  2.5000         3      met      0.0
+    >>> front.to_pandas()["cost"].tolist()
+    [120.0]
+    """
+
+    rows: tuple[FrontRow, ...]
+    models: tuple[FairMixture, ...] = ()
+
+    def __str__(self) -> str:
+        names = ("max_gap", "gap", "label_gap", "soft_gap", "balance", "cost", "nll")
+        return path_text(
+            self.rows, names, ["dominated" if row.dominated else "" for row in self.rows]
+        )
+
+    def dominated(self, x: str = "gap", y: str = "cost") -> list[bool]:
+        """Whether another row is at least as good in both columns, and better in one.
+
+        Parameters
+        ----------
+        x, y : str, default="gap", "cost"
+            Columns of the table; lower is better, except for ``balance``.
+
+        Returns
+        -------
+        list of bool, one for each row
+        """
+        return dominated_rows(self.rows, x, y)
+
+    def plot(
+        self, ax: Axes | None = None, *, x: str = "gap", y: str | None = None
+    ) -> ParetoFrontDisplay:
+        """Draw the front: `fairmix.plot.ParetoFrontDisplay.from_front`."""
+        return ParetoFrontDisplay.from_front(self, ax=ax, x=x, y=y)
+
+
+def pareto_front(
+    estimator: FairMixture,
+    X: Any,
+    *,
+    sensitive_features: Any,
+    max_gaps: Iterable[float] = MAX_GAPS,
+    sample_weight: ArrayLike | None = None,
+    verbose: int = 0,
+) -> ParetoFront:
+    """Fit the model under several bounds, to see what each costs on these data.
+
+    From the tightest bound to the loosest. Each is fitted afresh, and again from the solution of
+    the bound before, which is feasible for it too. Kept is the fit that meets the bound, else the
+    one with more non-empty clusters, else the one with the higher ``lower_bound_``.
+
+    Parameters
+    ----------
+    estimator : FairMixture
+        The model, with ``fairness_strength="auto"``; itself left as it is.
+    X, sensitive_features, sample_weight
+        As in `FairMixture.fit`.
+    max_gaps : iterable of float, default=(0, 0.005, 0.01, 0.02, 0.05, 0.1)
+        Bounds of at least 0. ``inf`` adds the plain mixture.
+    verbose : int, default=0
+        1 shows a progress bar on stderr.
+
+    Returns
+    -------
+    ParetoFront
+
+    Examples
+    --------
+    >>> from fairmix import FairMixture, pareto_front
+    >>> from fairmix.datasets import make_grouped_blobs
+    >>> X, groups, _ = make_grouped_blobs(300, 2, separation=3.0, random_state=0)
+    >>> model = FairMixture(2, assignment="aware", random_state=0)
+    >>> front = pareto_front(model, X, sensitive_features=groups, max_gaps=(0.01, 0.05))
+    >>> [row.verdict for row in front.rows]
+    ['met', 'met']
+    """
+    rows, models = walk_bounds(
+        estimator,
+        X,
+        sensitive_features=sensitive_features,
+        max_gaps=max_gaps,
+        sample_weight=sample_weight,
+        verbose=verbose,
+    )
+    return ParetoFront(rows, models)

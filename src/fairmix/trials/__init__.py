@@ -1,0 +1,1 @@
+"""Trials: one model fitted several times, under several bounds or numbers of clusters."""

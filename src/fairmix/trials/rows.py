@@ -1,0 +1,157 @@
+"""Rows: the figures of one fit among several, and which of the fits are dominated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+
+from fairmix.results.verdict import MISSED, met_of
+
+__all__ = [
+    "INFORMATION",
+    "FrontRow",
+    "SelectionRow",
+    "best_row",
+    "dominated_points",
+    "dominated_rows",
+    "mark_dominated",
+]
+
+INFORMATION = ("bic", "aic", "icl")  # the criteria of a selection, and its columns
+
+
+@dataclass(frozen=True)
+class FrontRow:
+    """One bound of a `fairmix.studies.ParetoFront`.
+
+    Attributes
+    ----------
+    max_gap : float
+        The bound; ``inf`` is the plain mixture.
+    gap, label_gap, soft_gap, balance : float
+        As in `FairMixture`: ``gap`` is the one that ``gap_of`` names.
+    cost : float
+        Squared distances of the numeric columns (standardised if the model does so) to the means
+        of the hard clusters; NaN where there are other columns, or numbers are missing.
+    nll : float
+        Minus the mean log-likelihood of the untilted mixture.
+    non_empty : int
+        Clusters with members.
+    verdict : str
+        Whether the bound is met: one of the five words of ``FairMixture.verdict_``.
+    dominated : bool
+        Whether another point is at least as good in gap and cost (NLL without one), and better in
+        one of them.
+    seconds : float
+        Of all fits for this bound.
+    warnings : tuple of str
+        What the kept fit warned of.
+
+    Examples
+    --------
+    >>> FrontRow(0.01, 0.009, 0.009, 0.02, 0.7, 120.0, 2.5, 3, "met").met
+    True
+    """
+
+    max_gap: float
+    gap: float
+    label_gap: float
+    soft_gap: float
+    balance: float
+    cost: float
+    nll: float
+    non_empty: int
+    verdict: str
+    dominated: bool = False
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bound is met; None where there is none, or nothing is judged."""
+        return met_of(self.verdict)
+
+
+@dataclass(frozen=True)
+class SelectionRow:
+    """One number of clusters of a `fairmix.studies.Selection`.
+
+    Fields are as in `FrontRow`, criteria as in the model.
+
+    Examples
+    --------
+    >>> SelectionRow(3, 900.0, 880.0, 950.0, 0.01, 0.01, 0.02, 0.7, 3, "met").bic
+    900.0
+    """
+
+    n_components: int
+    bic: float
+    aic: float
+    icl: float
+    gap: float
+    label_gap: float
+    soft_gap: float
+    balance: float
+    non_empty: int
+    verdict: str
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def met(self) -> bool | None:
+        """As in `FrontRow`."""
+        return met_of(self.verdict)
+
+
+def mark_dominated(rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
+    """The rows with ``dominated`` set: by gap and cost, or likelihood where there is no cost.
+
+    Examples
+    --------
+    >>> rows = [FrontRow(g, g, g, g, 1.0, c, 0.0, 3, "met") for g, c in [(0.0, 9.0), (0.1, 9.5)]]
+    >>> [row.dominated for row in mark_dominated(rows)]
+    [False, True]
+    """
+    points = [(row.gap, row.nll if isnan(row.cost) else row.cost) for row in rows]
+    return tuple(
+        replace(row, dominated=found)
+        for row, found in zip(rows, dominated_points(points), strict=True)
+    )
+
+
+def dominated_rows(rows: Sequence[FrontRow], x: str, y: str) -> list[bool]:
+    """Whether another row is at least as good in both columns, and better in one, for each.
+
+    Examples
+    --------
+    >>> rows = [FrontRow(g, g, g, g, 1.0, c, 0.0, 3, "met") for g, c in [(0.0, 9.0), (0.1, 9.5)]]
+    >>> dominated_rows(rows, "gap", "cost")
+    [False, True]
+    """
+    # Of all columns only the balance is better when it is higher.
+    sign = {"balance": -1}
+    return dominated_points(
+        [(sign.get(x, 1) * getattr(row, x), sign.get(y, 1) * getattr(row, y)) for row in rows]
+    )
+
+
+def dominated_points(points: Sequence[tuple[float, float]]) -> list[bool]:
+    """Whether another point is nowhere higher and somewhere lower, for each."""
+    return [any(a <= x and b <= y and (a, b) != (x, y) for a, b in points) for x, y in points]
+
+
+def best_row(rows: Sequence[SelectionRow], criterion: str) -> int:
+    """Position of the lowest criterion among the rows that do not miss the bound, or of all.
+
+    Examples
+    --------
+    >>> rows = [
+    ...     SelectionRow(k, bic, bic, bic, 0.0, 0.0, 0.0, 0.7, k, "met")
+    ...     for k, bic in [(2, 910.0), (3, 900.0)]
+    ... ]
+    >>> best_row(rows, "bic")
+    1
+    """
+    ranks = [(row.verdict == MISSED, getattr(row, criterion)) for row in rows]
+    return ranks.index(min(ranks))
