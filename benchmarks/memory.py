@@ -21,7 +21,7 @@ FIT = """
 import json, sys, warnings
 import numpy as np
 from fairmix import FairMixture
-from fairmix.studies import _Memory
+from fairmix.system.memory import PeakMemory
 
 n_rows, columns, dtype, assignment, n_jobs = json.loads(sys.argv[1])
 warnings.simplefilter("ignore")
@@ -36,9 +36,9 @@ for start in range(0, n_rows, 100_000):
 model = FairMixture(10, max_gap=0.01, assignment=assignment, random_state=0, n_jobs=n_jobs)
 few = slice(0, min(n_rows, 10_000))
 model.fit(X[few], sensitive_features=groups[few])
-memory = _Memory()
+memory = PeakMemory()
 model.fit(X, sensitive_features=groups)
-print(json.dumps({"megabytes": memory.peak(), "gap": model.gap_, "iterations": model.n_iter_}))
+print(json.dumps({"megabytes": memory.growth(), "gap": model.gap_, "iterations": model.n_iter_}))
 """
 
 

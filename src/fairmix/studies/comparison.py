@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import time
 import warnings
 from collections.abc import Mapping
@@ -11,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import signature
 from math import inf, nan
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -28,12 +25,10 @@ from fairmix.estimator import FairMixture
 from fairmix.input.groups import MissingGroups
 from fairmix.results.verdict import MIN_GROUP_SIZE, Verdict, judge_counts
 from fairmix.studies.comparison_table import HELD_OUT, Comparison, MethodRow, mark_beaten
+from fairmix.system.memory import PeakMemory
 from fairmix.system.progress import progress
 
 __all__ = ["Comparison", "MethodRow", "compare", "default_methods"]
-
-MEMORY = Path("/proc/self/status")
-RESET_PEAK = Path("/proc/self/clear_refs"), "5"  # see proc(5)
 
 
 def compare(
@@ -293,10 +288,10 @@ def _measure(name: str, method: Any, train: _Rows, test: _Rows | None) -> tuple[
 
 
 def _fit(row: MethodRow, model: Any, train: _Rows) -> tuple[Any, MethodRow]:
-    memory = _Memory()
+    memory = PeakMemory()
     began = time.perf_counter()
     _ask(model.fit, train)
-    seconds, peak = time.perf_counter() - began, memory.peak()
+    seconds, peak = time.perf_counter() - began, memory.growth()
     needs_group = _needs_group(model, train)
     # Mixtures of scikit-learn have no labels_.
     labels = model.labels_ if hasattr(model, "labels_") else _ask(model.predict, train)
@@ -334,33 +329,6 @@ def _needs_group(model: Any, train: _Rows) -> Literal["yes", "no", "never"] | No
         _ask(model.predict, one)
         return "yes"
     return None
-
-
-class _Memory:
-    """Watches the resident memory of this process from now on."""
-
-    def __init__(self) -> None:
-        gc.collect()
-        # Where there is glibc: free pages that stay with the process would hide what a fit takes.
-        with suppress(AttributeError, OSError, TypeError):
-            ctypes.CDLL(None).malloc_trim(0)
-        self._before = nan
-        with suppress(OSError):
-            path, reset = RESET_PEAK
-            path.write_text(reset)
-            self._before = _resident("VmRSS")
-
-    def peak(self) -> float:
-        """Most that it has grown by, in MB; NaN where the system does not tell."""
-        if np.isnan(self._before):
-            return nan
-        return max(_resident("VmHWM") - self._before, 0.0)
-
-
-def _resident(name: str) -> float:
-    """A line of /proc/self/status, in MB."""
-    lines = dict(line.split(":", 1) for line in MEMORY.read_text().splitlines())
-    return int(lines[name].split()[0]) * 1024 / 1e6
 
 
 def _check_criterion(criterion: str) -> None:
