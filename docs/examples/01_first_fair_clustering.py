@@ -3,16 +3,16 @@ Your first fair clustering, in five minutes
 ===========================================
 
 Cluster people by age, education and working hours, so that women and men are spread over the
-clusters in nearly equal shares.
+clusters in nearly equal proportions.
 """
 
 # %%
 # The data
 # --------
 #
-# Adult is a sample of the US census of 1994 and comes with the package. We take 8,000 people and
-# three numeric columns. The *sensitive feature*, sex, is no column of ``X``: it only says which
-# group a person belongs to.
+# Adult is a sample of the 1994 US census and comes with the package. We take 8,000 people and three
+# numeric columns. The *sensitive feature*, sex, is not a column of ``X``: it only says which group
+# a person belongs to.
 
 from fairmix.datasets import load_adult
 
@@ -25,7 +25,7 @@ print(X.shape, f"{(sex == 'Female').mean():.0%} women")
 # Without a bound
 # ---------------
 #
-# K-means knows nothing of groups. ``gap`` is the largest difference, over the clusters, between
+# K-means knows nothing about groups. ``gap`` is the largest difference, over all clusters, between
 # the share of the women and the share of the men that a cluster holds.
 
 from sklearn.cluster import KMeans
@@ -42,8 +42,8 @@ print(f"gap {metrics.gap(usual, sex):.3f}, balance {metrics.balance(usual, sex):
 # With a bound
 # ------------
 #
-# ``max_gap`` is the bound: in no cluster may the shares differ by more than 0.01. The rest is as in
-# scikit-learn. The bound is on the labels, as ``predict`` gives them.
+# ``max_gap`` is the bound: the shares may not differ by more than 0.01 in any cluster. The rest is
+# as in scikit-learn. The bound applies to the labels that ``predict`` returns.
 
 from fairmix import FairMixture
 
@@ -52,7 +52,7 @@ model.fit(X, sensitive_features=sex)
 print(f"gap {model.gap_:.4f}, balance {model.balance_:.3f}")
 
 # %%
-# New people get a cluster without being asked for their sex:
+# ``predict`` assigns new people to clusters without knowing their sex:
 
 print(model.predict([[30, 13, 40], [61, 9, 20]]))
 
@@ -60,8 +60,8 @@ print(model.predict([[30, 13, 40], [61, 9, 20]]))
 # Look at it
 # ----------
 #
-# Each bar is a cluster, cut by sex. The dashed line is the share in all rows; thin lines are 95 %
-# intervals.
+# Each bar is a cluster, divided by sex. The dashed line is the share in all rows; thin lines are
+# 95 % intervals.
 
 import matplotlib.pyplot as plt
 
@@ -79,14 +79,14 @@ _ = right.set_title(f"FairMixture: gap {model.gap_:.3f}")
 # What it costs
 # -------------
 #
-# The clusters of the fair mixture are wider: here is the squared distance to their means, in
-# standardised columns. Tighter clusters at the same gap are possible when the map may use the group
-# of each person: see :doc:`02_blind_or_aware`.
+# The clusters of the fair mixture are wider, as the squared distances to their means show, in
+# standardised columns. Tighter clusters with the same gap are possible if the map may use each
+# person's group: see :doc:`02_blind_or_aware`.
 
 Z = kmeans[0].transform(X)
 for name, labels in {"K-means": usual, "FairMixture": model.labels_}.items():
     print(f"{name:12} {metrics.clustering_cost(Z, labels):8,.0f}")
 
 # %%
-# A small gap says how women and men are spread over these clusters, and no more. Whether the
-# clusters are good for anything, and whether sex is the group to look at, is for you to decide.
+# A small gap only says how women and men are spread over these clusters. Whether the clusters are
+# useful, and whether sex is the right group to look at, is for you to decide.

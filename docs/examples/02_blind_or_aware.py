@@ -2,13 +2,13 @@
 Blind or aware
 ==============
 
-May the map from rows to clusters look at the group? The same bound, both ways.
+May the map from rows to clusters look at the group? We fit the same bound both ways.
 """
 
 # %%
-# A *blind* map sees the columns only: two people with equal columns are always in the same cluster,
-# and ``predict`` needs no group. An *aware* map sees the group as well. Both need the groups of the
-# rows to learn from.
+# A *blind* map sees only the columns: two people with equal columns are always in the same cluster,
+# and ``predict`` needs no group. An *aware* map also sees the group. Both need the groups of the
+# training rows.
 #
 # Four blobs of points, each of which attracts one of two groups:
 
@@ -28,9 +28,9 @@ for name, model in models.items():
     print(f"{name:8}  gap {model.label_gap_:.3f}  balance {model.balance_:.2f}  cost {cost:7,.0f}")
 
 # %%
-# Both meet the bound. The aware map pays far less for it, because it can move just those rows of a
-# group that are too many in a cluster. The blind map must move whole regions, with both groups in
-# them. See :doc:`/theory/blind-and-aware` for why no other map of the columns alone does better.
+# Both meet the bound. The aware map pays far less for it, because it can move just the surplus rows
+# of one group out of a cluster. The blind map must move whole regions, with both groups in them.
+# See :doc:`/theory/blind-and-aware` for why no other map of the columns alone does better.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -51,14 +51,14 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 _ = figure.supxlabel("colour: cluster; circle or triangle: group")
 
 # %%
-# The bill comes with ``predict``: an aware model must be told the group of every new row.
+# The price comes with ``predict``: an aware model needs the group of every new row.
 
 print(models["blind"].predict(X[:5]))
 print(models["aware"].predict(X[:5], sensitive_features=groups[:5]))
 
 # %%
-# With the same columns, an aware map may give two people different clusters because of their
-# groups. Whether that may be is a question of law and of purpose, not of mathematics.
+# An aware map may put two people with the same columns into different clusters because of their
+# groups. Whether that is acceptable is a question of law and purpose, not of mathematics.
 
 twin = np.repeat(X[:400], 2, axis=0)
 both = models["aware"].predict(twin, sensitive_features=np.tile([0, 1], 400)).reshape(-1, 2)

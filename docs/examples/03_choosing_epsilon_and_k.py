@@ -23,16 +23,16 @@ front = pareto_front(model, X, sensitive_features=groups, max_gaps=bounds)
 print(front)
 
 # %%
-# Read the table from below: the last row is the plain mixture, and each row above it asks for more.
-# If a rule fixes the gap, take it. If not, look for the place where the cost begins to rise steeply
-# for little gain.
+# Read the table from the bottom: the last row is the plain mixture, and each row above it has a
+# tighter bound. If a rule sets the gap, use that. Otherwise, look for the point where the cost
+# begins to rise steeply for little gain.
 #
 # The number of clusters
 # ----------------------
 #
 # ``select_n_components`` fits one model per K and compares them by BIC. Under a bound this is a
-# heuristic (:doc:`/how-to/choose-the-number-of-clusters` says when it misleads), so look at the
-# choice without groups too.
+# heuristic (:doc:`/how-to/choose-the-number-of-clusters` says when it misleads), so also look at
+# the choice without groups.
 
 bounded = FairMixture(assignment="aware", max_gap=0.05, random_state=0)
 choice = select_n_components(bounded, X, sensitive_features=groups, n_components=range(1, 6))
@@ -53,5 +53,5 @@ left.set_title("what a bound costs")
 _ = right.set_title("how many clusters")
 
 # %%
-# Both pictures are of the rows that were fitted. Before you promise a gap for new rows, certify it
-# on rows that took no part in the choice: see :doc:`/certificate`.
+# Both pictures show the rows of the fit. Before you promise a gap for new rows, certify it on rows
+# that played no part in the choice: see :doc:`/certificate`.

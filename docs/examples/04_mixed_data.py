@@ -6,8 +6,8 @@ A table with numeric and categorical columns needs no one-hot encoding and no di
 """
 
 # %%
-# ``mixed`` gives Adult as a table: five numeric columns, seven categorical ones. Any pandas, Polars
-# or Arrow table will do; columns of strings, categories or bools are categorical, unless
+# ``mixed`` returns Adult as a table with five numeric and seven categorical columns. Any pandas,
+# Polars or Arrow table will do. Columns of strings, categories or bools are categorical, unless
 # ``categorical_features`` says otherwise.
 
 from fairmix import FairMixture
@@ -20,9 +20,9 @@ sex = adult.sex[:5000]
 print(people.schema)
 
 # %%
-# Each component is a Gaussian for the numbers times a table of probabilities for each category,
-# independent within the component. Sex and occupation go together in these data, so a bound has to
-# move many people.
+# Each component is a Gaussian for the numbers times a probability table for each categorical
+# column, independent within the component. Sex and occupation are related in these data, so a bound
+# has to move many people.
 
 plain = FairMixture(4, fairness_strength=0, standardize=True, random_state=0)
 fair = FairMixture(4, max_gap=0.02, assignment="aware", standardize=True, random_state=0)
@@ -32,10 +32,10 @@ for model in (plain, fair):
     print(f"gap {model.label_gap_:.3f}  log-likelihood per row {score:.3f}")
 
 # %%
-# The likelihood is the yardstick here: a cost in squared distances would see the numbers only.
+# The likelihood is the yardstick here: a cost in squared distances would see only the numbers.
 #
-# ``probabilities_`` has one table per categorical column. Here is what makes the clusters of the
-# fair model: their commonest occupations, against all rows.
+# ``probabilities_`` has one table per categorical column. The picture shows what characterises the
+# clusters of the fair model: the eight most common occupations and their share in each cluster.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -54,5 +54,6 @@ for k, j in np.ndindex(4, len(order)):
 _ = figure.colorbar(image, label="share within the cluster's component")
 
 # %%
-# With categories alone, equal rows get equal labels, and a bound on labels may be out of reach: the
-# fit then warns and says what was reached. ``gap_of="probabilities"`` bounds the probabilities.
+# With categories alone, many rows are equal and get equal labels, so a bound on labels may be out
+# of reach. The fit then warns and says what it reached. ``gap_of="probabilities"`` bounds the
+# probabilities instead.

@@ -6,9 +6,9 @@ Learn the components from a sample, and the fair assignment from all rows.
 """
 
 # %%
-# This page is built with 12,000 rows, to be quick. Change one number for more: the parameters of a
-# mixture do not grow with the number of rows, and every step is a sum over them, so time grows
-# in proportion. The rows are synthetic: drawn from statistics of the US census of 1990.
+# This page uses 12,000 rows, to be quick. Change one number for more: the number of parameters does
+# not grow with the number of rows, and every step is a sum over rows, so time grows in proportion.
+# The rows are synthetic, drawn from statistics of the 1990 US census.
 
 from fairmix import FairMixture
 from fairmix.datasets import make_census_like
@@ -17,8 +17,8 @@ census = make_census_like(12_000)
 print(census.X.shape)
 
 # %%
-# ``subsample`` is the paper's sub-sample learning: components are learned from so many rows. Then
-# all rows are visited a few times, to find the tilt that meets the bound on all of them.
+# ``subsample`` is the paper's sub-sample learning: the components are learned from that many rows.
+# Then a few passes over all rows find the tilt that meets the bound on all of them.
 
 import numpy as np
 
@@ -52,14 +52,14 @@ right.set(ylabel="gap of the labels, all rows", ylim=(0, 0.015))
 _ = right.legend()
 
 # %%
-# The bound holds on all rows for every sample, because the tilt is solved for on all of them. What
-# a small sample costs is likelihood; soon more rows give little more.
+# The bound holds on all rows for every sample, because the tilt is solved for on all of them. A
+# small sample costs likelihood, but soon more rows bring little more.
 #
-# Other ways to many rows
-# -----------------------
+# Other ways to use many rows
+# ---------------------------
 #
 # - ``batch_size``: the paper's mini-batches, which visit all rows, one batch at a time.
-# - ``partial_fit``: rows that arrive one batch after the other (:doc:`/how-to/streams`).
+# - ``partial_fit``: rows that arrive batch by batch (:doc:`/how-to/streams`).
 # - Files larger than memory: ``model.fit("census.parquet", sensitive_features="SEX")``
 #   (:doc:`/how-to/large-data`).
 # - Several machines: :doc:`06_a_cluster`.

@@ -2,12 +2,12 @@
 A cluster
 =========
 
-The same fit on the workers of a Dask cluster, to the same bits.
+The same fit on the workers of a Dask cluster, with the same bits.
 """
 
 # %%
-# A cluster of this machine stands in for a real one; with ``Client("tcp://scheduler:8786")`` the
-# rest of the page stays as it is. Needs the extra: ``pip install 'fairmix[dask]'``.
+# A cluster on this machine stands in for a real one; with ``Client("tcp://scheduler:8786")`` the
+# rest of the page stays the same. This needs an extra: ``pip install 'fairmix[dask]'``.
 
 import dask.array as da
 import numpy as np
@@ -21,11 +21,11 @@ settings = {"assignment": "aware", "max_gap": 0.01, "random_state": 0}
 here = FairMixture(3, **settings).fit(X, sensitive_features=groups)
 
 # %%
-# Workers keep their rows and send back sums. Rows are cut into blocks that do not depend on the
-# workers, and the sums are added in the order of the blocks: that is why nothing changes, not even
-# in the last digit.
+# Workers keep their rows and send back sums. The rows are divided into blocks that do not depend on
+# the workers, and the sums are added in the order of the blocks. That is why nothing changes, not
+# even the last digit.
 
-# In threads, so that the page is quick. Leave ``processes`` out for one process per worker.
+# Threads keep this page quick. Leave ``processes`` out for one process per worker.
 with (
     LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
@@ -41,8 +41,8 @@ print("same labels:", np.array_equal(here.labels_, labels))
 print(f"gap {there.gap_:.4f}")
 
 # %%
-# The two fits agree at every step on the way. The objective does not rise at each of them, because
-# it moves with the tilt that meets the bound:
+# The two fits agree at every step. The objective does not rise at every step, because it moves with
+# the tilt that meets the bound:
 
 import matplotlib.pyplot as plt
 
@@ -53,5 +53,5 @@ ax.set(xlabel="iteration", ylabel="objective")
 _ = ax.legend()
 
 # %%
-# When a worker dies, others read its rows again and the fit goes on. With
-# ``checkpoint="fit.checkpoint"`` it also survives the end of the program.
+# If a worker dies, the others read its rows again and the fit continues. With
+# ``checkpoint="fit.checkpoint"`` it also survives a crash of the program.

@@ -2,14 +2,14 @@
 Auditing clusters from another tool
 ===================================
 
-Labels from anywhere: how evenly do they hold the groups, how sure is that, and what can be handed
-over?
+Given labels from any tool: how evenly are the groups spread, how certain is that, and what can you
+share?
 """
 
 # %%
-# Somebody clustered 4,000 people with another tool, and then gave 4,000 others a cluster. All that
-# an audit needs is the cluster and the group of each person. We audit the others, which the tool
-# did not learn from: only of such rows can more be said than of the rows themselves.
+# Somebody clustered 4,000 people with another tool, and then assigned 4,000 others to the clusters.
+# An audit needs only the cluster and the group of each person. We audit the second 4,000, which the
+# tool did not learn from: only such rows let us say anything beyond the rows themselves.
 
 import pandas as pd
 from sklearn.cluster import KMeans
@@ -36,9 +36,9 @@ for name in ("gap", "worst_pair_gap", "balance", "rate_ratio"):
     print(f"{name:15} {getattr(metrics, name)(labels, people['sex']):.3f}")
 
 # %%
-# A sample shows a gap by chance alone. Three answers to that: bootstrap intervals, which say how
-# much the figures vary from sample to sample; the gap that a perfectly even map would show on as
-# many rows; and a bound on the gap in the population.
+# A sample shows a gap by chance alone. There are three ways to account for that: bootstrap
+# intervals, which say how much the figures vary from sample to sample; the gap that a perfectly
+# even map would show on as many rows; and a bound on the gap in the population.
 
 from fairmix.results import certify, chance_gap, fairness_table
 
@@ -62,8 +62,8 @@ _ = display.ax_.set_title(f"clusters of another tool: gap {metrics.gap(labels, p
 # A report
 # --------
 #
-# One HTML file with aggregates only, to hand over. :doc:`/how-to/report` says what it shows and
-# what it hides.
+# One HTML file to share, with aggregates only. :doc:`/how-to/report` says what it shows and what it
+# hides.
 
 from fairmix.report import render
 from fairmix.results import Profile
@@ -72,7 +72,7 @@ html = render(Profile.from_frame(people, labels, "sex"), facts={"tool": "k-means
 print(f"{len(html) / 1e3:.0f} kB")
 
 # %%
-# The same without Python, for a table that holds the labels:
+# The same without Python, for a table that contains the labels:
 
 import subprocess
 import sys

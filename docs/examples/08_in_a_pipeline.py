@@ -43,8 +43,8 @@ _ = display.ax_.set(xlabel="first principal component", ylabel="second")
 # --------
 #
 # ``score`` is the mean log-likelihood of the density, so a search over the covariance compares how
-# well held-out rows are described. The bound is met in every fit; it is not what is searched for.
-# To choose a bound, look at its price instead: :doc:`03_choosing_epsilon_and_k`.
+# well it describes held-out rows. Every fit meets the bound; the search does not compare bounds. To
+# choose one, look at its price instead: :doc:`03_choosing_epsilon_and_k`.
 
 search = GridSearchCV(
     pipeline,

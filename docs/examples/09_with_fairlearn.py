@@ -2,12 +2,12 @@
 With fairlearn
 ==============
 
-fairlearn measures what a model does to groups; clusters are something that it can measure.
+fairlearn measures how a model treats groups, and it can measure clusters too.
 """
 
 # %%
-# ``MetricFrame`` computes any figure for each group. Its figures compare two columns, so give it
-# the clusters twice. Needs ``pip install fairlearn``.
+# ``MetricFrame`` computes any metric for each group. Its metrics compare two columns, so we pass
+# the clusters twice. This needs ``pip install fairlearn``.
 
 import pandas as pd
 from fairlearn.metrics import MetricFrame
@@ -42,8 +42,8 @@ for name, frame in frames.items():
     print(name, frame.by_group.round(3), sep="\n")
 
 # %%
-# ``difference`` is the largest difference between groups for each figure. Over all clusters its
-# maximum is fairmix's ``worst_pair_gap``, with two groups also its ``gap``.
+# ``difference`` is the largest difference between groups for each metric. Its maximum over all
+# clusters is fairmix's ``worst_pair_gap`` and, with two groups, also its ``gap``.
 
 for name, model in models.items():
     largest = frames[name].difference().max()
@@ -62,5 +62,5 @@ axes[0].get_legend().remove()
 _ = axes[1].legend(title="sex")
 
 # %%
-# Where labels feed a decision, go on with fairlearn there: the decision, and not the cluster, is
-# what happens to people.
+# If the labels feed a decision, continue with fairlearn there: it is the decision, not the cluster,
+# that affects people.
