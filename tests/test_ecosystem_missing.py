@@ -13,8 +13,9 @@ from scipy.special import logsumexp
 
 from fairmix import FairMixture, load, metrics, pareto_front
 from fairmix.datasets import make_grouped_blobs
-from fairmix.mixture.families import INDEPENDENT
+from fairmix.mixture.families import FAMILIES, takes_missing
 
+INDEPENDENT = tuple(filter(takes_missing, FAMILIES))
 CENTERS = np.array([[0.0, 0.0, 0.0], [4.0, 1.0, -2.0], [-3.0, 4.0, 2.0]])
 WEIGHTS = np.array([0.5, 0.3, 0.2])
 COLOURS = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])

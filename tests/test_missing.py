@@ -25,7 +25,7 @@ from cases import (
 )
 from fairmix.kernels.softmax import Tilt, tilted
 from fairmix.kernels.totals import Logits, Rows
-from fairmix.mixture.families import INDEPENDENT, Categorical, Gaussian
+from fairmix.mixture.families import Categorical, Gaussian, takes_missing
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import fit_propensity
 from fairmix.solvers import EM
@@ -36,7 +36,7 @@ N_ROWS = 60
 OPEN = {
     name: case
     for name, case in FAMILIES.items()
-    if name == "categorical" or name.split("-", 1)[1] in INDEPENDENT
+    if name == "categorical" or takes_missing(name.split("-", 1)[1])
 }
 each_open_family = each("case", OPEN)
 
@@ -118,7 +118,7 @@ def test_complete_rows_carry_no_indicators(family, complete, rows):
         assert without.codes.max() < sum(LEVELS)
         assert with_marks.codes[0].tolist() == [sum(LEVELS)] * len(LEVELS)
     else:
-        gaussian = family if isinstance(family, Gaussian) else family.gaussian
+        gaussian = family if isinstance(family, Gaussian) else family.numeric
         assert without.dense.shape[1] == D + gaussian.n_scales
         assert with_marks.dense.shape[1] == 2 * D + gaussian.n_scales
         assert with_marks.dense[:, -D:].sum() == np.isnan(rows.numeric).sum()
@@ -230,7 +230,7 @@ def test_k_means_sees_the_mean(rng):
     assert points.tolist() == [[1.0, 5.0, 3.0]]
     categories = Categorical(K, LEVELS)
     codes = np.array([[0, 3], [1, -1], [-1, 3], [0, 0]])
-    shown = categories.indicators(Rows(None, codes))
+    shown = categories.points(Rows(None, codes))
     np.testing.assert_allclose(shown[2], [2 / 3, 1 / 3, 0, 0, 0, 1])
     np.testing.assert_allclose(shown[1], [0, 1, 1 / 3, 0, 0, 2 / 3])
 

@@ -20,7 +20,7 @@ from fairmix.estimator._picture import Pictured
 from fairmix.estimator._streaming import Streaming
 from fairmix.export.model_file import ModelFileError, Snapshot, read_model, write_model
 from fairmix.input.groups import MissingGroups, warn_of_target
-from fairmix.mixture.families import COVARIANCE_TYPES
+from fairmix.mixture.families import FAMILIES
 from fairmix.results.verdict import verdict_of
 
 # Some rows, or a share of all.
@@ -211,6 +211,7 @@ class FairMixture(Streaming, Pictured, ClusterMixin, DensityMixin, BaseEstimator
     __metadata_request__predict_proba = {"sensitive_features": True}  # noqa: RUF012
     __metadata_request__score = {"sensitive_features": True}  # noqa: RUF012
 
+    # Keys of a register are a view of it: what is added later is allowed from then on.
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "max_gap": [Interval(Real, 0, None, closed="left")],
@@ -219,10 +220,10 @@ class FairMixture(Streaming, Pictured, ClusterMixin, DensityMixin, BaseEstimator
         "assignment": [StrOptions({"blind", "aware"})],
         "ties": [StrOptions({"together", "split"})],
         "solver": [StrOptions({"dual", "em", "gd"})],
-        "criterion": [StrOptions(set(CRITERIA))],
+        "criterion": [StrOptions(CRITERIA.keys())],
         "min_group_size": [Interval(Integral, 1, None, closed="left")],
         "missing_groups": [StrOptions({"error", "drop", "group"})],
-        "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
+        "covariance_type": [StrOptions(FAMILIES.keys())],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "handle_unknown": [StrOptions({"error", "ignore"})],
         "standardize": ["boolean"],

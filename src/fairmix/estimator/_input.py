@@ -28,7 +28,7 @@ from fairmix.input.groups import (
     judged_groups,
 )
 from fairmix.kernels.totals import FloatArray, IntArray, Rows
-from fairmix.mixture.families import INDEPENDENT
+from fairmix.mixture.families import takes_missing
 from fairmix.mixture.model import Model
 from fairmix.results.verdict import listed_groups
 from fairmix.tables import is_path
@@ -173,7 +173,7 @@ class Input:
     @property
     def _complete(self) -> bool:
         """Whether the covariances need all numbers of a row."""
-        return self.covariance_type not in INDEPENDENT
+        return not takes_missing(self.covariance_type)
 
 
 def _warn_of_sensitive_features(frame: nw.DataFrame[Any], groups: Groups) -> None:

@@ -12,7 +12,7 @@ cluster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairmix._version import __version__
 from fairmix.input.columns import Columns
-from fairmix.kernels.totals import FloatArray
-from fairmix.mixture.families import Categorical, Gaussian, Product
+from fairmix.kernels.totals import FloatArray, IntArray
+from fairmix.mixture.families import RowNames
 from fairmix.mixture.model import Model
 from fairmix.mixture.propensity import Propensity
 
@@ -99,17 +99,6 @@ def to_onnx(model: FairMixture) -> ModelProto:
     return graph.proto(fitted.mixture.n_components)
 
 
-class RowNames(NamedTuple):
-    """Names in a graph: numbers (n, d), which of them are missing, and codes (n,) of categories.
-
-    None without numbers, and where none may be missing.
-    """
-
-    numbers: str | None
-    absent: str | None
-    codes: list[str]
-
-
 class Graph:
     """Nodes, constants and inputs, named as they come."""
 
@@ -180,6 +169,11 @@ class Graph:
         unknown = np.full((1, table.shape[1]), np.nan)
         return self.node("Gather", self.constant(np.vstack([table, unknown])), codes, axis=0)
 
+    def products(self, x: str, i: IntArray, j: IntArray) -> str:
+        """Products of columns i and j, (n, number of pairs)."""
+        left, right = (self.node("Gather", x, self.constant(at), axis=1) for at in (i, j))
+        return self.node("Mul", left, right)
+
     def flags(self, condition: str) -> str:
         """One where a condition holds, else zero."""
         return self.node("Cast", condition, to=self._onnx.TensorProto.DOUBLE)
@@ -247,44 +241,9 @@ def _rows(graph: Graph, columns: Columns, feature_names: NDArray[Any] | None) ->
 
 def _mixture(graph: Graph, model: Model, rows: RowNames) -> str:
     """Logits of the mixture over the temperature, (n, K)."""
-    family, logits = model.mixture.family, model.mixture.logits(model.theta)
-    W, total = logits.W / model.temperature, graph.constant(logits.b / model.temperature)
-    n_dense = 0
-    if not isinstance(family, Categorical):
-        assert isinstance(family, Gaussian | Product)
-        gaussian = family if isinstance(family, Gaussian) else family.gaussian
-        n_dense = gaussian.n_features
-        assert rows.numbers is not None
-        centred = graph.node("Sub", rows.numbers, graph.constant(gaussian.center))
-        centred = graph.known(centred, rows.absent)
-        for features, weights in _gaussian_terms(graph, gaussian, centred, rows, W[:, :n_dense]):
-            product = graph.node("MatMul", features, graph.constant(weights.T))
-            total = graph.node("Add", product, total)
-    start = n_dense
-    for codes, levels in zip(rows.codes, model.columns.levels, strict=True):
-        # A missing category adds nothing.
-        table = np.vstack([W[:, start : start + len(levels)].T, np.zeros(len(W))])
-        total = graph.node("Add", graph.look_up(table, codes), total)
-        start += len(levels)
-    return total
-
-
-def _gaussian_terms(
-    graph: Graph, gaussian: Gaussian, x: str, rows: RowNames, W: FloatArray
-) -> list[tuple[str, FloatArray]]:
-    """T(x) in parts, x, its products and which are missing, with their weights."""
-    d = gaussian.d
-    linear, quadratic, marks = np.split(W, [d, d + gaussian.n_scales], axis=1)
-    if rows.absent is None:
-        return [(x, linear), (_products(graph, x, *np.triu_indices(d)), quadratic)]
-    quadratic = np.broadcast_to(quadratic, (len(W), d))
-    return [(x, linear), (graph.node("Mul", x, x), quadratic), (graph.flags(rows.absent), marks)]
-
-
-def _products(graph: Graph, x: str, i: NDArray[Any], j: NDArray[Any]) -> str:
-    """Products of columns i and j, (n, number of pairs)."""
-    left, right = (graph.node("Gather", x, graph.constant(at), axis=1) for at in (i, j))
-    return graph.node("Mul", left, right)
+    logits = model.mixture.logits(model.theta)
+    b, W = logits.b / model.temperature, logits.W / model.temperature
+    return model.mixture.family.add_scores(graph, rows, W, graph.constant(b))
 
 
 def _propensity(graph: Graph, propensity: Propensity, columns: Columns, rows: RowNames) -> str:
@@ -304,7 +263,7 @@ def _propensity(graph: Graph, propensity: Propensity, columns: Columns, rows: Ro
         z = graph.known(z, rows.absent)
         # All products, or only the squares where there are too many.
         pairs = np.triu_indices(d) if start == d + d * (d + 1) // 2 else (np.arange(d),) * 2
-        powers = graph.node("Concat", z, _products(graph, z, *pairs), axis=1)
+        powers = graph.node("Concat", z, graph.products(z, *pairs), axis=1)
         weights = graph.constant(coefficients[:, :start].T)
         scores = graph.node("Add", graph.node("MatMul", powers, weights), scores)
         if rows.absent is not None:

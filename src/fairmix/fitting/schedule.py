@@ -13,7 +13,8 @@ from fairmix.criteria import CRITERIA, Criterion
 from fairmix.fitting.starts import Start, start
 from fairmix.input.columns import Columns
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray
-from fairmix.mixture.families import Categorical, Family, Gaussian, Product
+from fairmix.mixture import families
+from fairmix.mixture.families import Family
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import Propensity, fit_propensity
 from fairmix.results.verdict import SOFT_RESOLUTION, within
@@ -106,17 +107,13 @@ class Settings:
 
 def make_family(settings: Settings, columns: Columns, store: Store) -> Family:
     """The family that the kinds of columns call for."""
-    levels = tuple(len(names) for names in columns.levels)
-    categorical = Categorical(settings.n_components, levels)
-    if not columns.numeric:
-        return categorical
-    gaussian = Gaussian(
+    return families.make_family(
         settings.n_components,
-        _center(store.summary.moments),
+        tuple(len(names) for names in columns.levels),
+        _center(store.summary.moments) if columns.numeric else np.empty(0),
         settings.covariance_type,
         settings.reg_covar,
     )
-    return Product(gaussian, categorical) if levels else gaussian
 
 
 def _center(moments: Moments) -> FloatArray:

@@ -7,13 +7,12 @@ from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse import hstack as sparse_hstack
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from fairmix.kernels.totals import FloatArray, IntArray, Logits, Rows
-from fairmix.mixture.families import Categorical, Family, Gaussian, Product
+from fairmix.mixture.families import Family
 from fairmix.mixture.mixture import Mixture
 
 Start = Literal["paper", "kmeans", "random"]
@@ -53,7 +52,7 @@ def start(
     """
     if how == "paper":
         return _paper_start(mixture, rows, weight, rng, runs)
-    points = _points(mixture.family, rows)
+    points = mixture.family.points(rows)
     runs = runs if how == "kmeans" else 1
     labels = _kmeans(points, mixture.n_components, rng, weight, runs, how == "random").labels_
     return mixture.maximize(_label_sums(mixture.family, rows, labels, weight))
@@ -96,32 +95,13 @@ def _paper_start(
     rng: np.random.Generator,
     runs: int,
 ) -> FloatArray:
-    n_components, family = mixture.n_components, mixture.family
-    parameters = {"weights": np.full(n_components, 1 / n_components)}
-    gaussian = family.gaussian if isinstance(family, Product) else family
-    if isinstance(gaussian, Gaussian):
-        centers = _kmeans(gaussian.points(rows), n_components, rng, weight, runs).cluster_centers_
-        parameters["means"] = centers.astype(np.float64)
-        parameters["covariances"] = gaussian.unit_covariances()
-    categorical = family.categorical if isinstance(family, Product) else family
-    if isinstance(categorical, Categorical):
-        parameters["probabilities"] = categorical.random_probabilities(rng)
-    return mixture.pack(parameters)
+    n_components = mixture.n_components
 
+    def centers(points: FloatArray) -> FloatArray:
+        return np.asarray(_kmeans(points, n_components, rng, weight, runs).cluster_centers_)
 
-def _points(family: Family, rows: Rows) -> FloatArray | csr_array:
-    """Rows as points for k-means: numbers and indicators of categories; gaps are at the mean."""
-    gaussian = family.gaussian if isinstance(family, Product) else family
-    categorical = family.categorical if isinstance(family, Product) else family
-    parts = []
-    if isinstance(gaussian, Gaussian):
-        parts.append(gaussian.points(rows))
-    if isinstance(categorical, Categorical):
-        indicators = categorical.indicators(rows)
-        if isinstance(indicators, csr_array):
-            return csr_array(sparse_hstack([*map(csr_array, parts), indicators]))
-        parts.append(indicators)
-    return np.hstack(parts)
+    weights = {"weights": np.full(n_components, 1 / n_components)}
+    return mixture.pack(weights | mixture.family.initial(rows, centers, rng))
 
 
 def _label_sums(family: Family, rows: Rows, labels: IntArray, weight: FloatArray | None) -> Logits:

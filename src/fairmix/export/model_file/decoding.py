@@ -25,14 +25,7 @@ from fairmix.export.model_file.snapshot import (
 )
 from fairmix.input.columns import Columns
 from fairmix.kernels.totals import IntArray, Rows
-from fairmix.mixture.families import (
-    COVARIANCE_TYPES,
-    INDEPENDENT,
-    Categorical,
-    Family,
-    Gaussian,
-    Product,
-)
+from fairmix.mixture.families import FAMILIES, Categorical, Family, joined
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.model import Model
 from fairmix.mixture.propensity import Propensity, Scale
@@ -168,11 +161,11 @@ def _model(
     mixture: Fields, slots: Fields | None, arrays: Arrays, columns: Columns, n_groups: int
 ) -> Model:
     n_components = mixture.whole("n_components", 1)
-    family, n_theta = _family(mixture, arrays, columns, n_components)
+    family = _family(mixture, arrays, columns, n_components)
     # Beside theta there are the logits of all components, and they may be far more.
     if n_components * family.n_features * 8 > MAX_BYTES:
         raise ModelFileError("it describes a mixture that is too large to be held.")
-    theta = arrays.floats("theta", n_components + n_theta)
+    theta = arrays.floats("theta", n_components + family.n_theta)
     offsets = propensity = None
     tilted = mixture.flag("tilted")
     if slots is not None and not tilted:
@@ -183,9 +176,7 @@ def _model(
     temperature = mixture.number("temperature")
     if temperature <= 0:
         raise ModelFileError(f"model.json: mixture: temperature is {temperature}, not positive.")
-    gaussian = family.gaussian if isinstance(family, Product) else family
-    complete = isinstance(gaussian, Gaussian) and gaussian.covariance_type not in INDEPENDENT
-    columns = replace(columns, complete=complete)
+    columns = replace(columns, complete=not family.takes_missing)
     aware = tilted and propensity is None
     if mixture.holds("aware"):
         aware = mixture.flag("aware")
@@ -197,27 +188,20 @@ def _model(
     return Model(columns, Mixture(family), theta, offsets, propensity, temperature, aware, split)
 
 
-def _family(
-    mixture: Fields, arrays: Arrays, columns: Columns, n_components: int
-) -> tuple[Family, int]:
-    """The family that the kinds of columns call for, and the length of its theta."""
-    categorical = Categorical(n_components, tuple(map(len, columns.levels)))
-    n_scores = n_components * categorical.n_categories
+def _family(mixture: Fields, arrays: Arrays, columns: Columns, n_components: int) -> Family:
+    """The family that the kinds of columns call for."""
+    levels = tuple(map(len, columns.levels))
     if not columns.numeric:
-        for name in ("covariance_type", "reg_covar"):
+        categorical = Categorical(n_components, levels)
+        for name in categorical.document():
             if mixture.has(name):
                 raise ModelFileError(f"model.json: mixture: {name}, but no column is numeric.")
         if not columns.levels:
             raise ModelFileError("model.json: columns: names is empty.")
-        return categorical, n_scores
-    gaussian = Gaussian(
-        n_components,
-        arrays.floats("center", len(columns.numeric)),
-        mixture.text("covariance_type", tuple(COVARIANCE_TYPES)),
-        mixture.number("reg_covar", 0.0),
-    )
-    family = Product(gaussian, categorical) if columns.levels else gaussian
-    return family, gaussian.n_parameters + n_scores
+        return categorical
+    name = mixture.text("covariance_type", tuple(FAMILIES))
+    numeric = FAMILIES[name].read(n_components, len(columns.numeric), name, mixture, arrays)
+    return joined(numeric, levels)
 
 
 def _propensity(slots: Fields, arrays: Arrays, columns: Columns, n_groups: int) -> Propensity:

@@ -20,7 +20,6 @@ from fairmix.export.model_file.snapshot import (
     SCHEMA,
     Snapshot,
 )
-from fairmix.mixture.families import Family, Gaussian, Product
 from fairmix.mixture.model import Model
 from fairmix.mixture.propensity import Propensity
 
@@ -75,11 +74,9 @@ def _columns(fitted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mixture(model: Model) -> dict[str, Any]:
-    gaussian = _gaussian(model.mixture.family)
     return {
         "n_components": model.mixture.n_components,
-        "covariance_type": None if gaussian is None else gaussian.covariance_type,
-        "reg_covar": None if gaussian is None else float(gaussian.reg_covar),
+        **model.mixture.family.document(),
         "tilted": model.offsets is not None,
         "aware": model.aware,
         "temperature": float(model.temperature),
@@ -95,13 +92,12 @@ def _propensity(propensity: Propensity | None) -> dict[str, Any] | None:
 
 def _arrays(model: Model, fitted: Mapping[str, Any]) -> dict[str, Array]:
     history = fitted["history_"]
-    gaussian = _gaussian(model.mixture.family)
     found = {
         "theta": model.theta,
         "offsets": model.offsets,
         "mean": model.columns.mean,
         "scale": model.columns.scale,
-        "center": None if gaussian is None else gaussian.center,
+        **model.mixture.family.arrays(),
         "rates": fitted["rates_"],
         "history": np.stack([history[name] for name in history.dtype.names], axis=1),
     }
@@ -115,12 +111,6 @@ def _arrays(model: Model, fitted: Mapping[str, Any]) -> dict[str, Array]:
             "propensity_intercepts": model.propensity.intercepts,
         }
     return {name: array for name, array in found.items() if array is not None}
-
-
-def _gaussian(family: Family) -> Gaussian | None:
-    if isinstance(family, Product):
-        return family.gaussian
-    return family if isinstance(family, Gaussian) else None
 
 
 def _number(value: float) -> float | None:

@@ -1,8 +1,33 @@
 """Families of component densities."""
 
-from fairmix.mixture.families._base import Family
+from fairmix.mixture.families._base import (
+    ArrayReader,
+    Centers,
+    Family,
+    FieldReader,
+    GraphBuilder,
+    NumericFamily,
+    RowNames,
+)
 from fairmix.mixture.families.categorical import Categorical
-from fairmix.mixture.families.gaussian import COVARIANCE_TYPES, INDEPENDENT, Gaussian
+from fairmix.mixture.families.gaussian import COVARIANCE_TYPES, Gaussian
 from fairmix.mixture.families.product import Product
+from fairmix.mixture.families.register import FAMILIES, joined, make_family, takes_missing
 
-__all__ = ["COVARIANCE_TYPES", "INDEPENDENT", "Categorical", "Family", "Gaussian", "Product"]
+__all__ = [
+    "COVARIANCE_TYPES",
+    "FAMILIES",
+    "ArrayReader",
+    "Categorical",
+    "Centers",
+    "Family",
+    "FieldReader",
+    "Gaussian",
+    "GraphBuilder",
+    "NumericFamily",
+    "Product",
+    "RowNames",
+    "joined",
+    "make_family",
+    "takes_missing",
+]

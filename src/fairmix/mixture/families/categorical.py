@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import log_softmax
 
 from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Rows
+from fairmix.mixture.families._base import Centers, GraphBuilder, RowNames
 
 # A category that a component never saw keeps this probability, so that no row is impossible.
 SMALLEST_PROBABILITY = 1e-10
@@ -54,6 +56,16 @@ class Categorical:
     def n_parameters(self) -> int:
         """Free probabilities."""
         return self.n_components * (self.n_categories - len(self.levels))
+
+    @property
+    def n_theta(self) -> int:
+        """A score for each category; those of a variable are free up to what they share."""
+        return self.n_components * self.n_categories
+
+    @property
+    def takes_missing(self) -> bool:
+        """There are no numbers to be missed."""
+        return True
 
     @property
     def _starts(self) -> np.ndarray:
@@ -114,16 +126,10 @@ class Categorical:
         """Theta of given probabilities."""
         return np.log(np.maximum(parameters["probabilities"], SMALLEST_PROBABILITY)).ravel()
 
-    def random_probabilities(self, rng: np.random.Generator) -> FloatArray:
-        """Softmax of uniform numbers within each variable: the paper's initial value."""
-        scores = rng.random((self.n_components, self.n_categories))
-        return np.exp(self._scores(scores.ravel()))
-
-    def indicators(self, rows: Rows) -> FloatArray | csr_array:
+    def points(self, rows: Rows) -> FloatArray | csr_array:
         """Categories as 0/1 columns, a missing one as the shares of the others.
 
-        Only for k-means, which needs points. Where they would take too much memory they are
-        sparse, and a missing category has no one.
+        Where they would take too much memory they are sparse, and a missing category has no one.
         """
         codes = self.encode(rows).codes
         assert codes is not None
@@ -157,3 +163,26 @@ class Categorical:
             below = rng.random((len(labels), 1)) * distribution[:, -1:] >= distribution
             codes[:, j] = below[:, :-1].sum(axis=1)
         return Rows(None, codes)
+
+    def initial(
+        self, rows: Rows, centers: Centers, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
+        """Softmax of uniform numbers within each variable."""
+        scores = rng.random((self.n_components, self.n_categories))
+        return {"probabilities": np.exp(self._scores(scores.ravel()))}
+
+    def document(self) -> dict[str, Any]:
+        """Null for what is said of numbers; the categories stand with the columns."""
+        return {"covariance_type": None, "reg_covar": None}
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """None."""
+        return {}
+
+    def add_scores(self, graph: GraphBuilder, rows: RowNames, W: FloatArray, total: str) -> str:
+        """A look-up in a table of each variable's log-probabilities."""
+        for codes, part in zip(rows.codes, self._variables(), strict=True):
+            # A missing category adds nothing.
+            table = np.vstack([W[:, part].T, np.zeros(len(W))])
+            total = graph.node("Add", graph.look_up(table, codes), total)
+        return total

@@ -19,12 +19,19 @@ vector is a valid theta and gradient steps need no constraint.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Rows, by_column
+from fairmix.mixture.families._base import (
+    ArrayReader,
+    Centers,
+    FieldReader,
+    GraphBuilder,
+    RowNames,
+)
 
 Shape = Literal["one", "columns", "matrix"]
 
@@ -36,9 +43,6 @@ COVARIANCE_TYPES: dict[str, tuple[Shape, bool]] = {
     "tied": ("matrix", True),
     "full": ("matrix", False),
 }
-
-# Structures whose columns are independent within a component.
-INDEPENDENT = tuple(name for name, (shape, _) in COVARIANCE_TYPES.items() if shape != "matrix")
 
 LOG_2PI = float(np.log(2 * np.pi))
 # A component whose mass is below this share of all rows has no covariance of its own.
@@ -87,9 +91,14 @@ class Gaussian:
         return {"one": 1, "columns": self.d, "matrix": self.d * (self.d + 1) // 2}[self.shape]
 
     @property
+    def takes_missing(self) -> bool:
+        """Whether the columns are independent within a component: see the module docstring."""
+        return self.shape != "matrix"
+
+    @property
     def n_indicators(self) -> int:
         """Columns of T(x) that mark missing numbers; none where there must not be any."""
-        return 0 if self.shape == "matrix" else self.d
+        return self.d if self.takes_missing else 0
 
     @property
     def n_features(self) -> int:
@@ -100,6 +109,11 @@ class Gaussian:
     def n_parameters(self) -> int:
         """Means and covariances."""
         return self.n_components * self.d + self.n_covariances * self.n_scales
+
+    @property
+    def n_theta(self) -> int:
+        """All of them are free."""
+        return self.n_parameters
 
     def encode(self, rows: Rows) -> Features:
         """(x, t(x)) with x centred and, where a number is missing, the indicators."""
@@ -130,14 +144,6 @@ class Gaussian:
             return x * x
         i, j = self._pairs()
         return np.asarray(x[:, i] * x[:, j])
-
-    def points(self, rows: Rows) -> FloatArray:
-        """The numbers with missing ones at the centre. Only for k-means, which needs points."""
-        assert rows.numeric is not None
-        absent = np.isnan(rows.numeric)
-        if not absent.any():
-            return rows.numeric
-        return np.where(absent, self.center, rows.numeric).astype(rows.numeric.dtype)
 
     def logits(self, theta: FloatArray) -> Logits:
         """See the module docstring."""
@@ -296,11 +302,6 @@ class Gaussian:
             scales = factor[:, low[0], low[1]]
         return self._join(np.asarray(parameters["means"]) - self.center, scales)
 
-    def unit_covariances(self) -> FloatArray:
-        """Ones in the shape of ``covariances``: the paper's initial value."""
-        one = {"one": np.ones(()), "columns": np.ones(self.d), "matrix": np.eye(self.d)}[self.shape]
-        return one if self.n_covariances == 1 else np.stack([one] * self.n_components)
-
     def reorder(self, theta: FloatArray, order: IntArray) -> FloatArray:
         """Theta with the components in another order."""
         mu, scales = self._split(theta)
@@ -317,6 +318,65 @@ class Gaussian:
         else:
             noise = noise * self._each(np.exp(scales))[labels]
         return Rows(mu[labels] + noise + self.center, None)
+
+    def points(self, rows: Rows) -> FloatArray:
+        """The numbers with missing ones at the centre."""
+        assert rows.numeric is not None
+        absent = np.isnan(rows.numeric)
+        if not absent.any():
+            return rows.numeric
+        return np.where(absent, self.center, rows.numeric).astype(rows.numeric.dtype)
+
+    def initial(
+        self, rows: Rows, centers: Centers, rng: np.random.Generator
+    ) -> dict[str, FloatArray]:
+        """Centres of k-means and unit variances."""
+        means = centers(self.points(rows)).astype(np.float64)
+        return {"means": means, "covariances": self.unit_covariances()}
+
+    def unit_covariances(self) -> FloatArray:
+        """Ones in the shape of ``covariances``."""
+        one = {"one": np.ones(()), "columns": np.ones(self.d), "matrix": np.eye(self.d)}[self.shape]
+        return one if self.n_covariances == 1 else np.stack([one] * self.n_components)
+
+    def document(self) -> dict[str, Any]:
+        """The structure and its regularisation."""
+        return {"covariance_type": self.covariance_type, "reg_covar": float(self.reg_covar)}
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """The centre."""
+        return {"center": self.center}
+
+    @classmethod
+    def read(
+        cls,
+        n_components: int,
+        n_columns: int,
+        covariance_type: str,
+        fields: FieldReader,
+        arrays: ArrayReader,
+    ) -> Self:
+        """The family of a model file."""
+        center = arrays.floats("center", n_columns)
+        return cls(n_components, center, covariance_type, fields.number("reg_covar", 0.0))
+
+    def add_scores(self, graph: GraphBuilder, rows: RowNames, W: FloatArray, total: str) -> str:
+        """T(x) in parts: x, its products and which numbers are missing, with their weights."""
+        assert rows.numbers is not None
+        linear, quadratic, marks = self._parts(W)
+        x = graph.known(graph.node("Sub", rows.numbers, graph.constant(self.center)), rows.absent)
+        terms = [(x, linear)]
+        if rows.absent is None:
+            terms.append((graph.products(x, *self._pairs()), quadratic))
+        else:
+            # Squares of all columns: where they share a variance they share its weight.
+            quadratic = np.broadcast_to(quadratic, (self.n_components, self.d))
+            terms.append((graph.node("Mul", x, x), quadratic))
+            terms.append((graph.flags(rows.absent), marks))
+        for features, weights in terms:
+            product = graph.node("MatMul", features, graph.constant(weights.T))
+            total = graph.node("Add", product, total)
+        return total
 
     def _parts(self, W: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Columns of x, of t(x) and of the indicators; sums of complete rows may lack the last."""
