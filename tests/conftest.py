@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from repetition import LONG
+
 # No deadline: the first call of a test may compile, import or wait for a busy core.
 settings.register_profile(
     "quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -15,13 +17,17 @@ settings.register_profile(
 settings.register_profile(
     "long", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("long" if os.environ.get("FAIRMIX_LONG") else "quick")
+settings.load_profile("long" if LONG else "quick")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Reports of tests tell what the rows of the matrix of inputs are for."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only the long run does; tell what the rows of the matrix of inputs are for."""
     from inputs import Bad, Odd
 
+    if not LONG:
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         row = item.callspec.params.get("row") if hasattr(item, "callspec") else None
         if isinstance(row, Bad | Odd):

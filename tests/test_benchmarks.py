@@ -16,8 +16,10 @@ from benchmarks import page  # noqa: E402
 from benchmarks.harness import Ratio, medians  # noqa: E402
 from benchmarks.run import BENCHMARKS, FOLDER, PAGE, document, line  # noqa: E402
 
+from repetition import times  # noqa: E402
+
 # With a run at tiny sizes; the others measure nothing that depends on a size.
-TINY = ["census", "tabular", "groups", "passes", "memory", "startup", "growth"]
+TINY = times(["groups"], ["census", "tabular", "groups", "passes", "memory", "startup", "growth"])
 EXPECTED = {
     "census": {
         *(f"{a} {w}" for a in ("blind", "aware") for w in ("sub-sample 5 %", "full EM")),
@@ -71,6 +73,7 @@ def test_every_benchmark_has_a_section_and_a_title(name):
     assert name in page.SECTIONS
 
 
+@pytest.mark.repeats
 def test_every_bound_is_printed_and_written(tiny_run):
     out, printed = tiny_run
     lines = printed.splitlines()
@@ -91,12 +94,14 @@ def test_every_bound_is_printed_and_written(tiny_run):
     assert lines[-1] == f"{judged.count('pass')} of {len(judged)} bounds pass"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", EXPECTED)
 def test_what_is_measured(name, tiny_run):
     ratios = json.loads((tiny_run[0] / f"{name}.json").read_text())["ratios"]
     assert {ratio["name"] for ratio in ratios} == EXPECTED[name]
 
 
+@pytest.mark.long
 def test_growth_has_every_method_and_its_points(tiny_run):
     pytest.importorskip("matplotlib")
     found = page.read(tiny_run[0], BENCHMARKS)

@@ -72,7 +72,7 @@ def test_adult_with_the_papers_settings(adult):
     assert fair.label_gap_ == metrics.gap(fair.labels_, sex)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_adult_by_gradient_descent(adult):
     sex = adult.sensitive["sex"]
     fair = FairMixture(
@@ -92,7 +92,7 @@ def test_adult_categorical_columns(adult):
     assert [p.shape[1] for p in model.probabilities_] == [9, 16, 7, 15, 6, 5, 42]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_adult_mixed_columns(adult):
     table = adult.raw.mixed()
     for j, name in enumerate(adult.raw.feature_names):
