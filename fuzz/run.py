@@ -1,6 +1,7 @@
-"""Runs a target under atheris: ``run.py <target> <seconds> <corpus folder>``.
+"""Run a target under atheris: ``python -m fuzz.run TARGET SECONDS CORPUS_FOLDER``.
 
-A folder of inputs goes on from an earlier run. At the end, what became of the inputs is printed.
+A run goes on from the inputs that an earlier one left in the folder. What became of the inputs is
+written beside the folder.
 """
 
 from __future__ import annotations
@@ -15,16 +16,20 @@ from pathlib import Path
 
 import atheris
 
-# Larger inputs only take longer.
+# Bytes of an input: all kept model files but one have fewer, and longer inputs only take longer.
 LONGEST = 8192
-# Figures are written this often, because libFuzzer ends the process itself.
+# Inputs between two writings of the figures: libFuzzer ends the process itself, so the last ones
+# would be lost.
 EVERY = 20
+# An input that takes more seconds or megabytes counts as a crash. Both are far beyond what a file
+# of that size needs, with the instrumentation.
+TIMEOUT, MEGABYTES = 60, 4096
 
 
 def main(target: str, seconds: str, corpus: str) -> None:
     """Fuzz a target for some seconds."""
     with atheris.instrument_imports(include=["fairmix"]):
-        module = importlib.import_module(target)
+        module = importlib.import_module(f"fuzz.{target}")
     folder, found = Path(tempfile.mkdtemp(prefix="fairmix-fuzz-")), Path(corpus)
     found.mkdir(parents=True, exist_ok=True)
     for name, content in module.seeds().items():
@@ -44,10 +49,10 @@ def main(target: str, seconds: str, corpus: str) -> None:
         f"-dict={words}",
         f"-max_total_time={seconds}",
         f"-max_len={LONGEST}",
-        "-timeout=60",
-        "-rss_limit_mb=4096",
+        f"-timeout={TIMEOUT}",
+        f"-rss_limit_mb={MEGABYTES}",
+        f"-artifact_prefix={found.parent}/{target}-",
     ]
-    options += [f"-artifact_prefix={found.parent}/{target}-"]
     atheris.Setup([sys.argv[0], *options, str(found)], one)
     atheris.Fuzz()
 

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import page
+from benchmarks.harness import Ratio, medians
+from benchmarks.run import BENCHMARKS, FOLDER, PAGE, document, line
+from repetition import times
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks import page  # noqa: E402
-from benchmarks.harness import Ratio, medians  # noqa: E402
-from benchmarks.run import BENCHMARKS, FOLDER, PAGE, document, line  # noqa: E402
-
-from repetition import times  # noqa: E402
 
 # With a run at tiny sizes; the others measure nothing that depends on a size.
 TINY = times(["groups"], ["census", "tabular", "groups", "passes", "memory", "startup", "growth"])

@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import runpy
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -23,11 +22,11 @@ from fairmix.datasets import (
     write_census_like,
 )
 from fairmix.metrics import gap
+from generators import census_statistics
 
 BLOCK = _census_like.BLOCK_ROWS
 N_ROWS = 4 * BLOCK
 FEATURES = _census.FEATURES
-SCRIPT = Path(__file__).parents[1] / "scripts" / "census_statistics"
 # Mean and standard deviation of the sample of 3,000 persons.
 MOMENTS = {
     "AGE": (35.27, 22.79),
@@ -212,19 +211,18 @@ def test_sample_rows_are_not_remembered(census, sample):
 
 
 def test_levels_of_the_script():
-    levels = runpy.run_path(str(SCRIPT))["levels"]
     many = np.repeat(np.arange(30.0), 2)  # 30 rare values of 2 rows each
     values = np.concatenate([np.zeros(20), 100 + many, np.full(10, 110.0), [990.0]])
     # 990 is a run of its own, too rare for a level; 108 and 109 join the interval before them.
     expected = [[0, 0], [100, 104], [105, 109], [110, 110], [111, 115], [116, 120], [121, 129]]
-    assert levels(values).tolist() == expected
+    assert census_statistics.levels(values).tolist() == expected
 
 
-def test_script_needs_the_sample(monkeypatch):
+def test_statistics_need_the_sample(monkeypatch):
     monkeypatch.delenv("FAIRMIX_DATA", raising=False)
     monkeypatch.setattr("sys.argv", ["census_statistics"])
     with pytest.raises(SystemExit, match=r"Set FAIRMIX_DATA to the folder with census_sample"):
-        runpy.run_path(str(SCRIPT), run_name="__main__")
+        census_statistics.main()
 
 
 def test_file_has_the_rows(census, tmp_path, capsys):

@@ -1,9 +1,6 @@
 """The certificate: coverage in simulated worlds, exact intervals, exact maxima, edges."""
 
-import importlib.machinery
-import importlib.util
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -262,22 +259,3 @@ def test_chance_gap_is_that_of_simulated_labels(criterion):
 def test_chance_gap_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
         chance_gap(*arguments)
-
-
-def test_proposition_1_has_a_slope_of_one_half():
-    """The script's own functions on synthetic responsibilities."""
-    path = Path(__file__).parents[1] / "scripts" / "proposition1"
-    loader = importlib.machinery.SourceFileLoader("proposition1", str(path))
-    script = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader("proposition1", loader)
-    )
-    loader.exec_module(script)
-    rng = np.random.default_rng(6)
-    codes = (rng.random(20_000) < 0.4).astype(np.intp)
-    weights = np.where(codes[:, None] == 0, [1.0, 1.0, 2.0], [1.5, 1.0, 1.0])
-    responsibilities = rng.standard_gamma(weights)
-    responsibilities /= responsibilities.sum(axis=1, keepdims=True)
-    sizes = (200, 500, 1000, 2000, 5000)
-    whole, found = script.errors(responsibilities, codes, sizes, draws=200, seed=0)
-    assert whole == pytest.approx(metrics.gap(responsibilities, codes))
-    assert script.slope(sizes, found.mean(axis=1)) == pytest.approx(-0.5, abs=0.1)

@@ -5,7 +5,6 @@ import hashlib
 import io
 import os
 import pickle
-import runpy
 import sys
 import zipfile
 from pathlib import Path
@@ -29,9 +28,9 @@ from fairmix.datasets import (
     paper_preprocessing,
 )
 from fairmix.metrics import gap
+from generators import adult as adult_file
 
 BUNDLED = Path(datasets.__file__).parent / "data"
-SCRIPT = Path(__file__).parents[1] / "scripts" / "convert_adult"
 
 
 @pytest.fixture
@@ -283,14 +282,13 @@ def test_a_missing_extra_is_named(monkeypatch, module, call):
 
 
 def test_conversion_refuses_another_file(tmp_path):
-    convert = runpy.run_path(str(SCRIPT))
     other = tmp_path / "adult.data"
     other.write_text("39, State-gov\n")
     with pytest.raises(SystemExit, match=r"sha256 \w+, not UCI's 5b002646"):
-        convert["read_raw"](other)
+        adult_file.read_raw(other)
     (tmp_path / "a.whl").write_bytes(zipped({"pkg/adult.data": b"x"}))
     with pytest.raises(SystemExit, match=r"not UCI's"):
-        convert["read_raw"](tmp_path / "a.whl")
+        adult_file.read_raw(tmp_path / "a.whl")
 
 
 def test_conversion_of_the_raw_layout():
@@ -298,7 +296,7 @@ def test_conversion_of_the_raw_layout():
         b"39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, "
         b"Male, 2174, 0, 40, United-States, <=50K\n\n"
     )
-    table = runpy.run_path(str(SCRIPT))["parse"](raw)
+    table = adult_file.parse(raw)
     assert table.to_pylist() == load_adult().table.slice(0, 1).to_pylist()
     assert value_types(table) == value_types(load_adult().table)
 

@@ -44,9 +44,9 @@ def count(kind):
 
 
 def test_the_pages_are_current():
-    words = [sys.executable, ROOT / "scripts" / "reliability", "--check"]
+    words = [sys.executable, "-m", "generators.reliability", "--check"]
     run = subprocess.run(words, cwd=ROOT, check=False)
-    assert run.returncode == 0, "docs/reliability.md is old: run scripts/reliability --render"
+    assert run.returncode == 0, "a page is old: run scripts/generate reliability --render"
 
 
 def test_the_page_counts_the_inputs_that_are_tried():
@@ -69,7 +69,7 @@ def figures_of(part):
     found = FIGURES["tests"].get(part)
     if found is None:
         assert "no long run yet" in PAGE.read_text("utf-8")
-        pytest.skip(f"no long run of {part} yet: scripts/reliability {part}")
+        pytest.skip(f"no long run of {part} yet: scripts/generate reliability {part}")
     return found
 
 

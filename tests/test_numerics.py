@@ -1,6 +1,6 @@
 """Digits: densities, responsibilities and an EM step against 50 digits of mpmath, and whole fits.
 
-Each test records the error that it found; ``scripts/reliability`` puts them on a page.
+Each test records the error that it found; ``scripts/generate reliability`` puts them on a page.
 """
 
 import mpmath

@@ -3,7 +3,9 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -11,11 +13,11 @@ from typer.testing import CliRunner
 from fairmix.cli.reproduce import reproduce
 from fairmix.reproduction import ENTRIES, Settings, choose, run, write_page
 from fairmix.reproduction import methods as m
-from fairmix.reproduction.extras import EXTRAS
+from fairmix.reproduction.extras import EXTRAS, sampling_error
 from fairmix.reproduction.result import Entry, Result
 from fairmix.reproduction.running import bundle
 from fairmix.reproduction.sweeps import sweep
-from fairmix.reproduction.views import View, describe, prepare
+from fairmix.reproduction.views import Prepared, View, describe, prepare
 
 SMOKE = Settings.smoke()
 FETCHED = {"bank", "credit"}
@@ -144,6 +146,20 @@ def test_units_that_differ_by_their_extras_are_one_fit(tmp_path: Path) -> None:
                 extras.append(unit["extras"])
     assert extras == [["sampling_error"], ["sharpness"]]
     assert seconds[0] == seconds[1]  # measured once
+
+
+def test_sampling_error_has_a_slope_of_one_half() -> None:
+    """Proposition 1, on synthetic responsibilities."""
+    rng = np.random.default_rng(6)
+    groups = (rng.random(20_000) < 0.4).astype(int)
+    shapes = np.where(groups[:, None] == 0, [1.0, 1.0, 2.0], [1.5, 1.0, 1.0])
+    soft = rng.standard_gamma(shapes)
+    soft /= soft.sum(axis=1, keepdims=True)
+    model = SimpleNamespace(predict_proba=lambda X: soft[X])
+    found = sampling_error(model, Prepared(np.arange(20_000), None, groups, None))
+    slope = np.polyfit(np.log(found["n"]), np.log(found["mean"]), 1)[0]
+    assert slope == pytest.approx(-0.5, abs=0.1)
+    assert all(found["largest"][i] >= found["mean"][i] for i in range(len(found["n"])))
 
 
 def test_units_of_another_version_are_not_used(tmp_path: Path) -> None:

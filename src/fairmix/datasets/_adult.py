@@ -1,4 +1,4 @@
-"""Adult: bundled, made by ``scripts/convert_adult``."""
+"""Adult: bundled, made by ``scripts/generate adult``."""
 
 from __future__ import annotations
 

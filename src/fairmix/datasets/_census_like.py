@@ -47,7 +47,7 @@ Heckerman, D. (2001). US Census Data (1990). UCI Machine Learning Repository."""
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What is known of the sample; made by ``scripts/census_statistics``.
+    """What is known of the sample; made by ``scripts/generate census_statistics``.
 
     A component is a part of a cell, which is a sex and a status of age and work. A level is a
     frequent value of a column, or an interval of rare ones. In the column REARNING all of this is

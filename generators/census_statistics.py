@@ -1,12 +1,10 @@
-#!/usr/bin/env python3
-"""Write the statistics from which make_census_like draws; FAIRMIX_DATA has census_sample.parquet.
+"""Make the statistics from which `make_census_like` draws.
 
-    FAIRMIX_DATA=FOLDER scripts/census_statistics [--out FILE]
-
-No row of the sample is in the file, nor can one be made from it. It has, all rounded: shares of
-components of at least 30 rows; per component and column shares of values that at least 10 rows of
-the sample have (5 in a column of few codes), or of intervals that hold as many, pulled towards
-those of a larger part; and the latent correlation of each pair of columns in each of 12 cells.
+They are those of census_sample.parquet in the folder FAIRMIX_DATA, 3,000 rows of UCI id 116. No row
+of the sample is in the file, nor can one be made from it. It has, all rounded: shares of components
+of at least 30 rows; per component and column shares of values that at least 10 rows of the sample
+have (5 in a column of few codes), or of intervals that hold as many, pulled towards those of a
+larger part; and the latent correlation of each pair of columns in each of 12 cells.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from scipy.special import ndtr
 from sklearn.cluster import KMeans
 
@@ -26,25 +25,43 @@ from fairmix.datasets._census import FEATURES
 from fairmix.datasets._census_like import GATES, Sampler, Statistics, finish, gates
 
 OUTPUT = Path(__file__).resolve().parents[1] / "src/fairmix/datasets/data/census_statistics.npz"
-LEVEL_ROWS = 10
-CODE_ROWS = 5
-FEW_CODES = 20
-COMPONENT_ROWS = 30
-ROWS_PER_COMPONENT = 100  # on average
-GAP = 0.1  # values that are farther apart, as a share of the range, are not in one interval
-PULL = 15  # rows that the larger part counts for in a component's shares
-SHRINK = 15  # rows of no correlation that are added to each cell
-DRAWS = 40_000  # rows per cell by which the latent correlation is fitted
-ROUNDS = 40
-DIGITS = 4
+# Values of fewer rows than this are merged, so that none of them tells of one person. A code of a
+# column with few codes says little, so there fewer rows are enough.
+LEVEL_ROWS, CODE_ROWS, FEW_CODES = 10, 5, 20
+# Smaller components would follow the noise of the sample (and single persons); more rows per
+# component would wash out how columns depend on each other.
+COMPONENT_ROWS, ROWS_PER_COMPONENT = 30, 100
+# Rare values that are farther apart than this share of the range are not in one interval: drawn
+# values would fall where the sample has none.
+WIDEST = 0.1
+# Rows that the larger part counts for in a component's shares, and rows of no correlation that are
+# added to each cell. Half of the smallest component: what it says itself still counts most.
+PULL = SHRINK = 15
+# Rows per cell by which the latent correlation is fitted: the correlation of as many has a standard
+# error of 0.005, which is far below that of the sample.
+DRAWS = 40_000
+# Steps of that fit, and the share of the difference that each takes: not all of it, because a
+# latent correlation moves those of other columns, too. In the last ten steps none moves by more
+# than 0.01.
+ROUNDS, STEP = 40, 0.6
+# Latent correlations beyond this, or eigenvalues below, make a factor that is nearly singular.
+LARGEST_CORRELATION, LEAST_EIGENVALUE = 0.98, 0.02
+# Draws of a follower with its gate open from which its quantiles are taken.
+LEAST_SEEN = 50
+DIGITS = 4  # of what is written; a share of the sample has no more
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Integers = NDArray[np.int64]
+Columns = dict[str, Floats]
 
 
-def levels(values: np.ndarray) -> np.ndarray:
+def levels(values: Floats) -> Floats:
     """Frequent values, and intervals of rare ones, from low to high: (low, high) per row."""
     found, counts = np.unique(values, return_counts=True)
     least = CODE_ROWS if len(found) <= FEW_CODES else LEVEL_ROWS
     often = counts >= least
-    far = np.diff(found, prepend=found[0]) > GAP * (found[-1] - found[0])
+    far = np.diff(found, prepend=found[0]) > WIDEST * (found[-1] - found[0])
     out = [(value, value) for value in found[often]]
     # Rare values of one run have no frequent value and no wide gap between them.
     starts = often | far | np.concatenate([[False], often[:-1]])
@@ -54,7 +71,7 @@ def levels(values: np.ndarray) -> np.ndarray:
     return np.array(sorted(out))
 
 
-def intervals(found: np.ndarray, counts: np.ndarray, least: int) -> list[tuple[float, float]]:
+def intervals(found: Floats, counts: Integers, least: int) -> list[tuple[float, float]]:
     """Cut a run of rare values into intervals with rounded ends and at least that many rows."""
     firsts, rows = [], least
     for j, count in enumerate(counts):
@@ -79,17 +96,18 @@ def two_digits(value: float) -> float:
     return float(np.trunc(value / unit) * unit)
 
 
-def nearest_level(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+def nearest_level(values: Floats, bounds: Floats) -> NDArray[np.intp]:
     """Level that holds a value or is nearest to it; the narrowest, if several hold it."""
     low, high = bounds.T
     distance = np.maximum(low - values[:, None], values[:, None] - high).clip(min=0)
-    distance += 1e-9 * (high - low)
+    distance += 1e-9 * (high - low)  # only decides between levels that are equally near
     # 0 stands for "not asked", so no rare code may become 0.
     distance[:, (low == 0) & (high == 0)] += np.where(values == 0, 0.0, np.inf)[:, None]
-    return np.argmin(distance, axis=1)
+    found: NDArray[np.intp] = np.argmin(distance, axis=1)
+    return found
 
 
-def cells(sex: np.ndarray, X: dict[str, np.ndarray]) -> np.ndarray:
+def cells(sex: Integers, X: Columns) -> Integers:
     """Sex by status: infant, child, no work since 1985, works, worked before 1989, in 1989."""
     status = np.select(
         [X["SCHOOL"] == 0, X["AGE"] < 16, X["CLASS"] == 0, X["HOURS"] > 0, X["WEEK89"] == 0],
@@ -99,7 +117,7 @@ def cells(sex: np.ndarray, X: dict[str, np.ndarray]) -> np.ndarray:
     return np.unique(np.column_stack([sex, status]), axis=0, return_inverse=True)[1].ravel()
 
 
-def components(Z: np.ndarray, cell: np.ndarray) -> np.ndarray:
+def components(Z: Floats, cell: Integers) -> Integers:
     """Clusters within each cell, of at least COMPONENT_ROWS rows."""
     out = np.zeros(len(Z), dtype=int)
     for c in np.unique(cell):
@@ -114,7 +132,7 @@ def components(Z: np.ndarray, cell: np.ndarray) -> np.ndarray:
     return np.unique(out, return_inverse=True)[1]
 
 
-def pulled_shares(level: np.ndarray, parts: list[np.ndarray], n_levels: int) -> np.ndarray:
+def pulled_shares(level: NDArray[np.intp], parts: list[NDArray[np.bool]], n_levels: int) -> Floats:
     """Shares in the last part, pulled towards those of the parts before it."""
     shares = np.zeros(n_levels)
     for rows in parts:
@@ -125,25 +143,26 @@ def pulled_shares(level: np.ndarray, parts: list[np.ndarray], n_levels: int) -> 
     return shares
 
 
-def correlation_of(values: np.ndarray) -> np.ndarray:
+def correlation_of(values: Floats) -> Floats:
     """Correlation of rows; 0 with a constant one."""
     centred = values - values.mean(axis=1, keepdims=True)
     deviation = centred.std(axis=1)
     scaled = centred / np.where(deviation > 1e-9, deviation, np.inf)[:, None]
-    out = scaled @ scaled.T / values.shape[1]
+    out: Floats = scaled @ scaled.T / values.shape[1]
     np.fill_diagonal(out, 1.0)
     return out
 
 
-def nearest_correlation(R: np.ndarray) -> np.ndarray:
+def nearest_correlation(R: Floats) -> Floats:
     """Positive definite, with diagonal 1."""
     value, vector = np.linalg.eigh((R + R.T) / 2)
-    out = (vector * value.clip(min=0.02)) @ vector.T
-    scale = np.sqrt(np.diag(out))
-    return out / scale / scale[:, None]
+    raised = (vector * value.clip(min=LEAST_EIGENVALUE)) @ vector.T
+    scale = np.sqrt(np.diag(raised))
+    out: Floats = raised / scale / scale[:, None]
+    return out
 
 
-def fit_cell(statistics: Statistics, c: int, target: np.ndarray, plain: np.ndarray) -> None:
+def fit_cell(statistics: Statistics, c: int, target: Floats, plain: Floats) -> None:
     """Move the latent correlation of a cell until draws have the target's, in place.
 
     A follower is seen only where its gate is open, so its levels are placed among the latent
@@ -161,20 +180,20 @@ def fit_cell(statistics: Statistics, c: int, target: np.ndarray, plain: np.ndarr
         drawn = draw(statistics, own, label, latent)
         finish(drawn)
         drawn[FEATURES.index("REARNING")] -= drawn[FEATURES.index("INCOME1")]
-        step = 0.6 * (target - correlation_of(drawn.astype(float)))
-        moved = (statistics.correlation[c] + step).clip(-0.98, 0.98)
+        step = STEP * (target - correlation_of(drawn.astype(float)))
+        moved = (statistics.correlation[c] + step).clip(-LARGEST_CORRELATION, LARGEST_CORRELATION)
         np.fill_diagonal(moved, 1.0)
         statistics.correlation[c] = nearest_correlation(moved)
 
 
 def draw(
-    statistics: Statistics, own: np.ndarray, label: np.ndarray, latent: np.ndarray
-) -> np.ndarray:
+    statistics: Statistics, own: NDArray[np.intp], label: NDArray[np.intp], latent: Singles
+) -> Singles:
     """Values of latent normals, before the gates."""
-    part = dataclasses.replace(
-        statistics, share=statistics.share[own], upper=statistics.upper[own]
-    ).curves()
-    sampler = Sampler(np.empty(0), np.empty(0), np.empty(0), part)
+    part = dataclasses.replace(statistics, share=statistics.share[own], upper=statistics.upper[own])
+    # Values are looked up in the curves; nothing else of a sampler is needed.
+    nothing = np.empty(0)
+    sampler = Sampler(nothing, nothing.astype(np.int64), nothing.astype(np.float32), part.curves())
     out = np.empty_like(latent)
     for number, s in enumerate(own):
         out[:, label == s] = sampler.values(number, latent[:, label == s])
@@ -183,11 +202,11 @@ def draw(
 
 def place_followers(
     statistics: Statistics,
-    own: np.ndarray,
-    label: np.ndarray,
-    latent: np.ndarray,
-    opened: dict[str, np.ndarray],
-    plain: np.ndarray,
+    own: NDArray[np.intp],
+    label: NDArray[np.intp],
+    latent: Singles,
+    opened: dict[str, NDArray[np.bool]],
+    plain: Floats,
 ) -> None:
     """Set the ``upper`` of gated columns by the latent normals in open rows."""
     for name in GATES:
@@ -195,7 +214,7 @@ def place_followers(
         of_column = np.flatnonzero(statistics.level_column == column)
         for s in own:
             seen = latent[column, (label == s) & opened[name]]
-            if len(seen) >= 50:
+            if len(seen) >= LEAST_SEEN:
                 cumulative = np.cumsum(plain[s, of_column]).clip(0, 1)
                 upper = ndtr(np.quantile(seen, cumulative))
                 upper[cumulative <= 0] = 0.0
@@ -204,8 +223,8 @@ def place_followers(
 
 
 def component_shares(
-    values: np.ndarray, bounds: list[np.ndarray], cell: np.ndarray, component: np.ndarray
-) -> np.ndarray:
+    values: Floats, bounds: list[Floats], cell: Integers, component: Integers
+) -> Floats:
     """Shares of the levels of all columns, side by side, per component."""
     opened = gates(values.astype(np.float32))
     rows = []
@@ -223,7 +242,7 @@ def component_shares(
     return np.array(rows)
 
 
-def make(sex: np.ndarray, X: dict[str, np.ndarray]) -> Statistics:
+def make(sex: Integers, X: Columns) -> Statistics:
     """All statistics of the sample."""
     cell = cells(sex, X)
     component = components(paper_preprocessing(np.column_stack(list(X.values()))), cell)
@@ -266,7 +285,7 @@ def save(statistics: Statistics, out: Path) -> None:
 
 def main() -> None:
     """Read the sample and write its statistics."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=OUTPUT)
     arguments = parser.parse_args()
     folder = os.environ.get("FAIRMIX_DATA")

@@ -1,0 +1,1 @@
+"""Fuzz targets: each has ``seeds``, ``DICTIONARY`` and ``check``. See scripts/fuzz."""

@@ -1,0 +1,52 @@
+"""Make docs/commands.md from the help of every command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from fairmix.cli import app
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
+HEAD = """\
+# Commands
+
+What `fairmix --help` and `fairmix COMMAND --help` say; made by `scripts/generate commands`.
+Examples are in [the guide to the command line](how-to/command-line.md).
+"""
+WIDTH = {"COLUMNS": "80", "TERMINAL_WIDTH": "80"}  # the usual terminal
+
+
+def help_of(*words: str) -> str:
+    """What a command says of itself."""
+    found = CliRunner().invoke(app, [*words, "--help"], prog_name="fairmix", env=WIDTH)
+    if found.exit_code:
+        raise SystemExit(found.output)
+    return found.stdout.rstrip()
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD, f"```text\n{help_of()}\n```\n"]
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.callback.__name__
+        parts.append(f"## fairmix {name}\n\n```text\n{help_of(name)}\n```\n")
+    return "\n".join(parts)
+
+
+def main() -> int:
+    """Write the page, or compare it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if it is old")
+    if parser.parse_args().check:
+        return 0 if PAGE.read_text("utf-8") == page() else 1
+    PAGE.write_text(page(), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
