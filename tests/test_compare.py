@@ -276,7 +276,7 @@ def test_the_picture_has_one_named_point_per_method(whole, split):
         ({"n_clusters": 3}, ValueError, "n_clusters=3 is for methods=None"),
         ({"methods": {}}, TypeError, "methods={}.*dict"),
         ({"methods": {"a": "kmeans"}}, TypeError, r"methods\['a'\]='kmeans'.*KMeans"),
-        ({"criterion": "delta"}, ValueError, "criterion='delta'. Choose one of"),
+        ({"criterion": "delta"}, ValueError, "criterion='delta' is unknown. Choose one of"),
         ({"sensitive_features": None}, ValueError, "sensitive_features=None.*group of each row"),
         ({"test_size": 2.0}, ValueError, "test_size"),
     ],

@@ -13,12 +13,13 @@ import pandas as pd
 import pytest
 
 from fairmix import FairMixture, pareto_front
+from fairmix.criteria import CRITERIA
 from fairmix.datasets import make_grouped_blobs
 from fairmix.report import render
 from fairmix.report.features import portraits
 from fairmix.report.figures import amount
 from fairmix.report.suppression import SafeCounts
-from fairmix.report.verdict import MEASURES, box, compared, judged
+from fairmix.report.verdict import box, compared, judged
 from fairmix.results.certificate import certify
 from fairmix.results.profile import Profile
 from fairmix.results.verdict import Verdict, judge_counts
@@ -358,7 +359,7 @@ def test_groups_that_are_not_judged_are_named_and_in_no_table(fitted):
     html = render(profile, model=model)
     page = Page(html)
     assert 'class="verdict partly"' in html
-    assert f"The bound is met for the judged groups: {MEASURES['gap']} is " in page.words
+    assert f"The bound is met for the judged groups: {CRITERIA['gap'].words} is " in page.words
     assert f"{model.gap_:.4f}, and the bound is 0.02." in page.words
     assert "Not judged: rare (fewer than 5 rows)." in page.words
     assert "not judged rare (fewer than 5 rows)" in page.words

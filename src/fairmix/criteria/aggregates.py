@@ -1,91 +1,22 @@
-"""Criteria of group fairness: functions of the rates r[g, k], the share of group g in cluster k.
+"""Criteria that are a measure of each cluster's column of rates, and an aggregate over clusters.
 
-A criterion never sees X. It is a measure of one cluster's column of rates (how far apart are the
-groups?) and an aggregate over clusters. For two groups both measures are ``|r[0, k] - r[1, k]|``.
-
-==================== ============================== ==========
-criterion            measure of a cluster           aggregate
-==================== ============================== ==========
-``gap``              mean over pairs of groups      largest
-``additive_gap``     mean over pairs of groups      sum
-``worst_pair_gap``   largest pair (the range)       largest
-==================== ============================== ==========
+The measure says how far apart the groups are. For two groups all of them are
+``|r[0, k] - r[1, k]|``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from itertools import combinations
 
 import numpy as np
 
-from fairmix.criteria.measures import MeanPair, Measure, Path, WorstPair
+from fairmix.criteria._base import BoolArray, Face, OwnBound
+from fairmix.criteria.measures import MeanPair, Measure, Path
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray
 
 # Rates that differ by less have met.
 MET = 1e-13
-
-
-class Face(NamedTuple):
-    """Where a projection ends: rates that have met, and what keeps its value.
-
-    The derivative of the projection there is again one: the mean over the rates that have met, less
-    what is along the normals.
-
-    Attributes
-    ----------
-    pools : (M, K) int array
-        Rates with the same number, all of one cluster, have met.
-    sizes : (R,) int array
-        How many have each number.
-    normals : (J, M, K) array
-        Of length one, and orthogonal to each other.
-    """
-
-    pools: IntArray
-    sizes: IntArray
-    normals: FloatArray
-
-
-class Criterion(Protocol):
-    """A seminorm of the rates, zero when all groups have the same rates."""
-
-    def value(self, rates: FloatArray) -> float:
-        """Value at rates (M, K)."""
-
-    def gradient(self, rates: FloatArray) -> FloatArray:
-        """A subgradient, (M, K)."""
-
-    def project(self, rates: FloatArray, bound: float) -> FloatArray:
-        """Nearest rates whose value is at most ``bound``."""
-
-    def shrink(self, rates: FloatArray, amount: float) -> FloatArray:
-        """``argmin_x |x - rates|^2 / 2 + amount * value(x)``."""
-
-    def project_slope(self, rates: FloatArray, projected: FloatArray) -> FloatArray:
-        """Derivative of ``project`` at rates whose projection is known, (M, K, M, K)."""
-
-    def face(self, rates: FloatArray, projected: FloatArray) -> Face:
-        """The same derivative by its parts, which are few also where groups are many."""
-
-    def shrink_face(self, rates: FloatArray, shrunk: FloatArray) -> Face:
-        """That of ``shrink`` at rates that are known shrunk."""
-
-    def support(self, multipliers: FloatArray) -> float:
-        """The dual norm: largest ``<multipliers, x>`` over value(x) <= 1."""
-
-    def absolute(self, n_groups: int) -> float | None:
-        """The factor c where the dual norm is ``c * |multipliers|_1``, else None."""
-
-    def excess(self, rates: FloatArray, bound: float) -> FloatArray:
-        """How far many rates (n, M, K) are from the bound, (n,); zero where they meet it."""
-
-    def resolution(self, sizes: FloatArray, steps: FloatArray, n_clusters: int) -> float:
-        """The value below which labels of whole rows cannot be asked to go.
-
-        ``sizes`` (M,) are the weights of the groups, ``steps`` (M,) by how much one row moves the
-        rate of its group.
-        """
 
 
 @dataclass(frozen=True)
@@ -159,9 +90,33 @@ class LargestOverClusters:
         """Added up over clusters: also what is not the worst cluster counts on the way."""
         return np.asarray(np.maximum(_values(self.measure, rates) - bound, 0.0).sum(axis=1))
 
+    def decisive(self, values: FloatArray) -> BoolArray:
+        """The worst one, or several that are equally bad."""
+        return np.asarray(values >= values.max())
+
     def resolution(self, sizes: FloatArray, steps: FloatArray, n_clusters: int) -> float:
         """That of one cluster."""
         return self.measure.of_pairs(_pair_steps(sizes, steps))
+
+    def largest(self, low: FloatArray, high: FloatArray) -> float:
+        """That of the cluster where it is largest."""
+        return float(self.measure.largest(low, high).max())
+
+    def own_bounds(self, n_clusters: int) -> dict[str, OwnBound]:
+        """None."""
+        return {}
+
+    @property
+    def words(self) -> str:
+        """What the value is."""
+        return (
+            f"the largest difference between the shares of {self.measure.compared} that fall into "
+            "one cluster"
+        )
+
+    def note(self, n_groups: int) -> str:
+        """That of the measure."""
+        return self.measure.note(n_groups)
 
 
 @dataclass(frozen=True)
@@ -226,6 +181,30 @@ class SumOverClusters:
         """What one cluster has too much another one lacks, so half of them count on average."""
         return n_clusters / 2 * self.measure.of_pairs(_pair_steps(sizes, steps))
 
+    def decisive(self, values: FloatArray) -> BoolArray:
+        """All that add something."""
+        return np.asarray(values > 0)
+
+    def largest(self, low: FloatArray, high: FloatArray) -> float:
+        """The sum of the largest values; rates of two groups differ by 2 in all at most."""
+        return min(float(sum(self.measure.largest(low, high).tolist())), 2.0)
+
+    def own_bounds(self, n_clusters: int) -> dict[str, OwnBound]:
+        """``subsets``: of two clusters one says all, and there the intervals are sharper."""
+        return {"subsets": _subsets} if n_clusters > 2 else {}
+
+    @property
+    def words(self) -> str:
+        """What the value is."""
+        return (
+            f"the sum over clusters of the differences between the shares of "
+            f"{self.measure.compared} that fall into it"
+        )
+
+    def note(self, n_groups: int) -> str:
+        """That of the measure."""
+        return self.measure.note(n_groups)
+
 
 def smallest_ratio(values: FloatArray) -> float:
     """Smallest ratio of two groups' entries within a non-empty cluster.
@@ -235,6 +214,28 @@ def smallest_ratio(values: FloatArray) -> float:
     largest = values.max(axis=0)
     filled = largest > 0
     return float((values.min(axis=0)[filled] / largest[filled]).min()) if filled.any() else 1.0
+
+
+def _subsets(means: FloatArray, sizes: FloatArray, error: float) -> float:
+    """Bound the mean over pairs of groups of the sum over clusters of ``|r_a - r_b|``.
+
+    That sum is twice the largest of ``r_a(S) - r_b(S)`` over the 2^K - 2 unions S of some, not all,
+    clusters. Each is a difference of means of n_a and of n_b values in [0, 1], so Hoeffding's
+    inequality exceeds t with probability at most ``exp(-2 t^2 / (1 / n_a + 1 / n_b))``.
+    """
+    n_groups, n_clusters = means.shape
+    pairs = list(combinations(range(n_groups), 2))
+    log_unions = n_clusters * np.log(2) + np.log1p(-(2.0 ** (1 - n_clusters)))
+    log = log_unions + np.log(len(pairs) / error)
+    total = 0.0
+    for a, b in pairs:
+        if min(sizes[a], sizes[b]) == 0:
+            total += 2.0
+            continue
+        reach = np.sqrt((1 / sizes[a] + 1 / sizes[b]) * log / 2)
+        observed = np.abs(means[a] - means[b]).sum()
+        total += min(observed + 2 * reach, 2.0)
+    return float(total / len(pairs))
 
 
 def _values(measure: Measure, rates: FloatArray) -> FloatArray:
@@ -371,10 +372,3 @@ def _per_cluster(first: FloatArray, second: FloatArray) -> FloatArray:
 def _amount(path: Path, level: FloatArray | float) -> FloatArray:
     """How much a cluster must shrink to come down to ``level``."""
     return np.asarray(np.interp(-np.asarray(level), -path.values, path.amounts, left=0.0))
-
-
-CRITERIA: dict[str, Criterion] = {
-    "additive_gap": SumOverClusters(MeanPair()),
-    "gap": LargestOverClusters(MeanPair()),
-    "worst_pair_gap": LargestOverClusters(WorstPair()),
-}

@@ -7,10 +7,10 @@ linearly in t until it is zero.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+from scipy.optimize import isotonic_regression, linear_sum_assignment
 
 from fairmix.kernels.totals import FloatArray, IntArray
 
@@ -24,6 +24,9 @@ class Path(NamedTuple):
 
 class Measure(Protocol):
     """How far apart the groups are within each cluster."""
+
+    compared: ClassVar[str]
+    """What is compared, for a sentence."""
 
     def values(self, rates: FloatArray) -> FloatArray:
         """One number per cluster, (K,)."""
@@ -49,6 +52,12 @@ class Measure(Protocol):
     def of_pairs(self, differences: FloatArray) -> float:
         """The value of a cluster in which each pair of groups differs by this much, (M, M)."""
 
+    def largest(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Largest value of each cluster for rates between ``low`` and ``high``, (K,)."""
+
+    def note(self, n_groups: int) -> str:
+        """What else to know of it, as a sentence; may be empty."""
+
 
 class MeanPair:
     """Mean over unordered pairs of groups of ``|r_a - r_b|``.
@@ -56,6 +65,8 @@ class MeanPair:
     Sorting avoids the M^2 pairs: in ascending order the j-th of M rates enters the sum over pairs
     with the coefficient 2j - M + 1.
     """
+
+    compared: ClassVar[str] = "the groups"
 
     @staticmethod
     def _coefficients(n_groups: int) -> FloatArray:
@@ -186,9 +197,33 @@ class MeanPair:
         """Mean over the pairs."""
         return float(differences[np.triu_indices(len(differences), 1)].mean())
 
+    def largest(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Exact, by an assignment problem; the corners of the box would be 2^M.
+
+        The sum over pairs gives the j-th smallest of M rates the coefficient 2j - M + 1, and any
+        other way to hand out the coefficients gives less. So the largest sum over rates is the
+        largest sum over ways to hand them out, each rate being at the end that its coefficient
+        likes.
+        """
+        n_groups = len(low)
+        coefficients = 2 * np.arange(n_groups) - n_groups + 1
+        pairs = n_groups * (n_groups - 1) / 2
+        out = np.empty(low.shape[1])
+        for k, (bottom, top) in enumerate(zip(low.T, high.T, strict=True)):
+            gains = np.maximum(np.outer(bottom, coefficients), np.outer(top, coefficients))
+            out[k] = gains[linear_sum_assignment(gains, maximize=True)].sum() / pairs
+        return out
+
+    def note(self, n_groups: int) -> str:
+        """Two groups are one pair."""
+        said = "With more than two groups the gap is a mean over their pairs."
+        return said if n_groups > 2 else ""
+
 
 class WorstPair:
     """Range of the rates: the largest difference between two groups."""
+
+    compared: ClassVar[str] = "any two groups"
 
     def values(self, rates: FloatArray) -> FloatArray:
         """One number per cluster."""
@@ -262,3 +297,13 @@ class WorstPair:
     def of_pairs(self, differences: FloatArray) -> float:
         """The largest of the pairs."""
         return float(differences[np.triu_indices(len(differences), 1)].max())
+
+    def largest(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        """One group at its top, another one at its bottom."""
+        reach = high[:, None, :] - low[None, :, :]
+        reach[np.arange(len(low)), np.arange(len(low))] = 0.0
+        return np.asarray(reach.max(axis=(0, 1)))
+
+    def note(self, n_groups: int) -> str:
+        """Nothing."""
+        return ""

@@ -15,6 +15,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from fairmix.criteria import CRITERIA
 from fairmix.input.groups import UNKNOWN_TITLE
 from fairmix.report.charts import convergence_charts, front_chart
 from fairmix.report.facts import data_facts, key_figures, model_facts
@@ -23,7 +24,6 @@ from fairmix.report.figures import TOO_FEW, count, cut, gap_text, value
 from fairmix.report.shares import BARS, panel
 from fairmix.report.suppression import SMALLEST, SafeCounts
 from fairmix.report.verdict import (
-    MEASURES,
     box,
     compared,
     criterion_of,
@@ -121,7 +121,7 @@ def render(
         "certificate": None if certificate is None else _certified(certificate),
         "model_facts": None if model is None else model_facts(model),
         "data_facts": data_facts(profile, safe, verdict, facts or {}),
-        "measure": MEASURES[criterion],
+        "measure": CRITERIA[criterion].words,
         "criterion": criterion.replace("_", " "),
         "smallest": SMALLEST,
         "too_few": TOO_FEW,

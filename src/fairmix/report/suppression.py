@@ -87,8 +87,7 @@ class SafeCounts:
         """
         value = self.exact_gap(criterion)
         gaps = self.cluster_gaps(criterion)
-        used = gaps > 0 if criterion == "additive_gap" else gaps >= gaps.max()
-        if not self._hides(used):
+        if not self._hides(CRITERIA[criterion].decisive(gaps)):
             return value, True
         step = SMALLEST / float(self.group_sizes[self.group_sizes > 0].min())
         return min(1.0, float(np.ceil(value / step - 1e-9)) * step), False

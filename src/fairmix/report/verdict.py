@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairmix.criteria import CRITERIA
 from fairmix.report.figures import count, cut, gap_text, percent, value
 from fairmix.report.suppression import SMALLEST, SafeCounts
 from fairmix.results.certificate import Certificate, chance_gap
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
 
 __all__ = [
-    "MEASURES",
     "Box",
     "box",
     "compared",
@@ -38,14 +38,6 @@ __all__ = [
     "unjudged_text",
 ]
 
-# How a sentence names each criterion.
-MEASURES = {
-    "gap": "the largest difference between the shares of the groups that fall into one cluster",
-    "additive_gap": "the sum over clusters of the differences between the shares of the groups "
-    "that fall into it",
-    "worst_pair_gap": "the largest difference between the shares of any two groups that fall into "
-    "one cluster",
-}
 UNEVEN = 0.8  # ratio of two groups' rates below which a cluster is worth a sentence
 CLOSE = 1e-9  # two gaps of the same labels differ by rounding only
 LISTED = 12  # names before "and 8 more"
@@ -152,7 +144,7 @@ def box(
         *_certified(certificate),
     )
     gap, exact = safe.gap(criterion)
-    measure, text = MEASURES[criterion], gap_text(gap, exact)
+    measure, text = CRITERIA[criterion].words, gap_text(gap, exact)
     if verdict.word == NO_BOUND:
         return Box("measured", f"No bound is set. {_capital(measure)} is {text}.", notes)
     if verdict.holds and not exact:
@@ -242,13 +234,11 @@ def _where(profile: Profile, safe: SafeCounts, criterion: str) -> tuple[str, ...
         return ("The groups differ most in a cluster with counts that are hidden.",)
     rates = safe.counts[:, k] / safe.group_sizes
     first, second = sorted((int(rates.argmin()), int(rates.argmax())))
-    pairs = ""
-    if criterion != "worst_pair_gap" and len(profile.groups) > 2:
-        pairs = " With more than two groups the gap is a mean over their pairs."
+    note = CRITERIA[criterion].note(len(profile.groups))
     return (
         f"The groups differ most in cluster {cut(profile.clusters[k])}, which holds "
         f"{percent(rates[first])} of {cut(profile.groups[first])} and "
-        f"{percent(rates[second])} of {cut(profile.groups[second])}.{pairs}",
+        f"{percent(rates[second])} of {cut(profile.groups[second])}.{note and f' {note}'}",
     )
 
 

@@ -10,8 +10,9 @@ Three kinds of statement, each at an error that is fixed before the rows are see
   binomial tail below the error, which is what the exact interval excludes.
 - ``hoeffding``, ``bernstein`` (probabilities): Hoeffding's inequality in its relative entropy form
   and Maurer and Pontil's empirical Bernstein inequality hold each rate.
-- ``subsets`` (``additive_gap``): Hoeffding's inequality for every union of clusters and pair of
-  groups, because a sum of absolute differences is twice the largest difference over such unions.
+- bounds of the criterion's own: ``subsets`` (``additive_gap``) is Hoeffding's inequality for every
+  union of clusters and pair of groups, because a sum of absolute differences is twice the largest
+  difference over such unions.
 
 The first two give a box that holds all rates at once, and the bound is the largest value of the
 criterion in that box.
@@ -21,14 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
 from scipy.special import betaincinv, rel_entr
 
-from fairmix.criteria import CRITERIA
+from fairmix.criteria import Criterion, criterion_named
 from fairmix.input.groups import encode_groups, match_groups
 from fairmix.metrics._assignment import Assignment, Labels, read_assignment
 from fairmix.results.verdict import MISSED, NO_BOUND, Verdict
@@ -179,17 +178,16 @@ def certify(
     >>> certificate.gap, round(certificate.upper_bound, 3)
     (0.0, 0.104)
     """
-    if criterion not in CRITERIA:
-        raise ValueError(f"criterion={criterion!r} is unknown. Use one of {sorted(CRITERIA)}.")
+    measure = criterion_named(criterion)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r} is not between 0 and 1. Use 0.95, say.")
     clusters = read_assignment(assignment)
     names = tuple(groups) if groups is not None else encode_groups(sensitive_features).names
     codes = match_groups(sensitive_features, names, n_rows=len(clusters))
     sample = _summarize(clusters, codes, len(names), n_clusters)
-    bound, method = _upper_bound(sample, criterion, 1 - confidence)
+    bound, method = _upper_bound(sample, measure, 1 - confidence)
     return Certificate(
-        gap=CRITERIA[criterion].value(sample.means[sample.sizes > 0]),
+        gap=measure.value(sample.means[sample.sizes > 0]),
         upper_bound=bound,
         confidence=confidence,
         criterion=criterion,
@@ -236,8 +234,7 @@ def chance_gap(
     >>> round(chance_gap([0.5, 0.3, 0.2], [1000, 2000]).quantile95, 2)
     0.04
     """
-    if criterion not in CRITERIA:
-        raise ValueError(f"criterion={criterion!r} is unknown. Use one of {sorted(CRITERIA)}.")
+    measure = criterion_named(criterion)
     shares = np.asarray(rates, dtype=np.float64)
     if shares.ndim != 1 or not (shares >= 0).all() or not 0 < shares.sum() < np.inf:
         raise ValueError(
@@ -249,7 +246,7 @@ def chance_gap(
         raise ValueError(f"group_sizes={group_sizes!r} must be whole numbers of at least 1.")
     rng = np.random.default_rng(random_state)
     counts = rng.multinomial(sizes, shares / shares.sum(), size=(n_draws, len(sizes)))
-    values = [CRITERIA[criterion].value(draw) for draw in counts / sizes[:, None]]
+    values = [measure.value(draw) for draw in counts / sizes[:, None]]
     return ChanceGap(float(np.mean(values)), float(np.quantile(values, 0.95)))
 
 
@@ -290,6 +287,7 @@ def sampling_gap(
     >>> round(sampling_gap(even, [500, 500], [500, 500], [[0.25, -0.25], [-0.25, 0.25]]).mean, 2)
     0.04
     """
+    measure = criterion_named(criterion)
     known = np.asarray(rates, dtype=np.float64)
     # Fresh rates are those of the population with the error of the fresh rows. Those of the fit are
     # those of the population with the error of its rows, to which the map was tuned. So fresh rates
@@ -305,7 +303,7 @@ def sampling_gap(
         check_valid="ignore",  # singular, as the columns add up to one
         method="eigh",
     )
-    values = [CRITERIA[criterion].value(known + reach[:, None] * draw) for draw in noise]
+    values = [measure.value(known + reach[:, None] * draw) for draw in noise]
     return ChanceGap(float(np.mean(values)), float(np.quantile(values, 0.95)))
 
 
@@ -334,7 +332,7 @@ def _summarize(
     return _Sample(sizes, means, variances)
 
 
-def _upper_bound(sample: _Sample, criterion: str, error: float) -> tuple[float, str]:
+def _upper_bound(sample: _Sample, criterion: Criterion, error: float) -> tuple[float, str]:
     """Smallest of the bounds that the methods give, and the name of its method."""
     n_groups, n_clusters = sample.means.shape
     methods: dict[str, Callable[[_Sample, float], Box]]
@@ -346,15 +344,14 @@ def _upper_bound(sample: _Sample, criterion: str, error: float) -> tuple[float, 
         return 0.0, next(iter(methods))
     # The smallest of several bounds is itself a bound only where all of them hold, so the methods
     # share the error; which of them take part depends on the arguments, never on the rows.
-    subsets = criterion == "additive_gap" and n_clusters > 2
-    share = error / (len(methods) + subsets)
+    own = criterion.own_bounds(n_clusters)
+    share = error / (len(methods) + len(own))
     # Of two clusters one is enough: the other rate is 1 minus it, and so is its interval.
     n_rates = n_groups * (n_clusters if n_clusters > 2 else 1)
     bounds = {
-        name: _largest(box(sample, share / n_rates), criterion) for name, box in methods.items()
+        name: criterion.largest(*box(sample, share / n_rates)) for name, box in methods.items()
     }
-    if subsets:
-        bounds["subsets"] = _subsets(sample, share)
+    bounds |= {name: bound(sample.means, sample.sizes, share) for name, bound in own.items()}
     method = min(bounds, key=lambda name: bounds[name])
     return bounds[method], method
 
@@ -397,51 +394,3 @@ def _bernstein(sample: _Sample, error: float) -> Box:
     log = np.log(4 / error)
     reach = np.sqrt(2 * sample.variances * log / sizes) + 7 * log / (3 * (sizes - 1))
     return np.maximum(sample.means - reach, 0.0), np.minimum(sample.means + reach, 1.0)
-
-
-def _largest(box: Box, criterion: str) -> float:
-    """Largest value of the criterion when every rate may be anywhere in its interval."""
-    low, high = box
-    if criterion == "worst_pair_gap":
-        reach = high[:, None, :] - low[None, :, :]  # [a, b, k]: a at its top, b at its bottom
-        reach[np.arange(len(low)), np.arange(len(low))] = 0.0
-        return float(reach.max())
-    values = [_largest_mean(*columns) for columns in zip(low.T, high.T, strict=True)]
-    return min(sum(values), 2.0) if criterion == "additive_gap" else max(values)
-
-
-def _largest_mean(low: Array, high: Array) -> float:
-    """Exact largest mean over pairs of ``|r_a - r_b|`` for rates between ``low`` and ``high``.
-
-    The sum over pairs gives the j-th smallest of M rates the coefficient 2j - M + 1, and any other
-    way to hand out the coefficients gives less. So the largest sum over rates is the largest sum
-    over ways to hand them out, each rate being at the end that its coefficient likes: an assignment
-    problem, where the corners of the box would be 2^M.
-    """
-    n_groups = len(low)
-    coefficients = 2 * np.arange(n_groups) - n_groups + 1
-    gains = np.maximum(np.outer(low, coefficients), np.outer(high, coefficients))
-    chosen = linear_sum_assignment(gains, maximize=True)
-    return float(gains[chosen].sum() / (n_groups * (n_groups - 1) / 2))
-
-
-def _subsets(sample: _Sample, error: float) -> float:
-    """Bound the mean over pairs of groups of the sum over clusters of ``|r_a - r_b|``.
-
-    That sum is twice the largest of ``r_a(S) - r_b(S)`` over the 2^K - 2 unions S of some, not all,
-    clusters. Each is a difference of means of n_a and of n_b values in [0, 1], so Hoeffding's
-    inequality exceeds t with probability at most ``exp(-2 t^2 / (1 / n_a + 1 / n_b))``.
-    """
-    n_groups, n_clusters = sample.means.shape
-    pairs = list(combinations(range(n_groups), 2))
-    log_unions = n_clusters * np.log(2) + np.log1p(-(2.0 ** (1 - n_clusters)))
-    log = log_unions + np.log(len(pairs) / error)
-    total = 0.0
-    for a, b in pairs:
-        if min(sample.sizes[a], sample.sizes[b]) == 0:
-            total += 2.0
-            continue
-        reach = np.sqrt((1 / sample.sizes[a] + 1 / sample.sizes[b]) * log / 2)
-        observed = np.abs(sample.means[a] - sample.means[b]).sum()
-        total += min(observed + 2 * reach, 2.0)
-    return float(total / len(pairs))

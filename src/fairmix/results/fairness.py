@@ -320,9 +320,8 @@ def _overall(mass: Array) -> dict[str, float]:
     """The figures of `fairmix.metrics`, from the mass."""
     present = mass[mass.sum(axis=1) > 0]  # a bootstrap sample may miss a small group
     rates = _rates(present)
-    criteria = ("gap", "additive_gap", "worst_pair_gap")
     return {
-        **{name: CRITERIA[name].value(rates) for name in criteria},
+        **{name: criterion.value(rates) for name, criterion in CRITERIA.items()},
         "balance": smallest_ratio(present),
         "rate_ratio": smallest_ratio(rates),
     }

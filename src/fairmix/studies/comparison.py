@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -20,7 +20,7 @@ from sklearn.utils import check_array
 
 from fairmix import metrics
 from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairKMeans
-from fairmix.criteria import CRITERIA
+from fairmix.criteria import CRITERIA, criterion_named
 from fairmix.estimator import FairMixture
 from fairmix.input.groups import MissingGroups
 from fairmix.results.verdict import MIN_GROUP_SIZE, Verdict, judge_counts
@@ -106,7 +106,7 @@ def compare(
     >>> [(row.method, row.needs_group) for row in table.rows]
     [('K-means', 'never'), ('fair mixture', 'yes')]
     """
-    _check_criterion(criterion)
+    criterion_named(criterion)
     chosen = _read_methods(methods, n_clusters, criterion, min_group_size, random_state)
     # The same door as that of the model, which takes names of columns.
     door = FairMixture(min_group_size=min_group_size, missing_groups=missing_groups)
@@ -220,15 +220,15 @@ class _Rows:
         soft, soft_gap = None, nan
         if hasattr(model, "predict_proba"):
             soft = _ask(model.predict_proba, self)
-            soft_gap = self._fairness(self.criterion, soft)
+            soft_gap = self._fairness(self._gap, soft)
         # Other methods have a score too, but it is no likelihood.
         density = isinstance(model, DensityMixin) and hasattr(model, "score_samples")
         bound, criterion, of = _bound(model)
         found = {
             "cost": metrics.clustering_cost(self.X, labels),
-            "gap": self._fairness(self.criterion, labels),
+            "gap": self._fairness(self._gap, labels),
             "soft_gap": soft_gap,
-            "balance": self._fairness("balance", labels),
+            "balance": self._fairness(metrics.balance, labels),
             "nll": -float(np.mean(model.score_samples(self.X))) if density else nan,
             "verdict": self._judge(
                 soft if of == "probabilities" else labels, bound, criterion, of
@@ -236,14 +236,17 @@ class _Rows:
         }
         return {before + name: value for name, value in found.items()}
 
-    def _fairness(self, name: str, assignment: Any) -> float:
+    def _gap(self, assignment: Any, groups: NDArray[Any]) -> float:
+        """The criterion, which need not be one of those in `fairmix.metrics`."""
+        return CRITERIA[self.criterion].value(metrics.group_rates(assignment, groups))
+
+    def _fairness(self, metric: Callable[..., float], assignment: Any) -> float:
         """A metric of the groups that are judged; NaN where they are fewer than two."""
         judged = self.judged
         if len(judged) < 2:
             return nan
         rows = np.isin(self.groups, judged)
-        value: float = getattr(metrics, name)(np.asarray(assignment)[rows], self.groups[rows])
-        return value
+        return metric(np.asarray(assignment)[rows], self.groups[rows])
 
     def _judge(self, assignment: Any, bound: float, criterion: str, of: str = "labels") -> Verdict:
         return judge_counts(
@@ -329,11 +332,6 @@ def _needs_group(model: Any, train: _Rows) -> Literal["yes", "no", "never"] | No
         _ask(model.predict, one)
         return "yes"
     return None
-
-
-def _check_criterion(criterion: str) -> None:
-    if criterion not in CRITERIA:
-        raise ValueError(f"criterion={criterion!r}. Choose one of {', '.join(CRITERIA)}.")
 
 
 def _read_methods(
