@@ -1,5 +1,6 @@
 """Checkpoints: a killed fit goes on to the same bits; other fits and broken files are refused."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,22 +15,23 @@ from fairmix import FairMixture
 from fairmix.datasets import make_grouped_blobs
 from fairmix.tables import Journal, Table, journal
 from fairmix.tables.store import MemoryStore
+from repetition import times
 
-# How often a fit is killed; `FAIRMIX_KILLS=20` for a longer trial.
-KILLS = int(os.environ.get("FAIRMIX_KILLS", "3"))
+# How often a fit is killed.
+KILLS = times(3, 9)
 # Where a fit is killed: in a pass, with the new file complete and the old one in its place, and
 # with the new file in its place.
 PLACES = ("pass", "written", "replaced")
-# A fit that writes its checkpoint after every pass and kills itself, at one of these places, when
-# it gets there for the given time; 0 for never. A clock has no part in it.
+# Fits that write their checkpoint after every pass and kill themselves, each at one of these places
+# when it gets there for the given time; 0 for never. A clock has no part in it. Each fit is a
+# process of its own, forked from one that has done the imports, which prints how it ended.
 CHILD = """
-import os, signal, sys
+import json, os, signal, sys
 import numpy as np
 from fairmix import FairMixture
 from fairmix.datasets import make_grouped_blobs
 from fairmix.tables import Table, journal
 journal.EVERY = journal.PATIENCE = -1.0
-place, left = sys.argv[4], int(sys.argv[5])
 one_pass, replace = Table._pass, os.replace
 def at(here):
     global left
@@ -45,10 +47,19 @@ def deadly_replace(*arguments):
     replace(*arguments)
     at("replaced")
 Table._pass, os.replace = deadly_pass, deadly_replace
-X, groups, _ = make_grouped_blobs(3000, 4, 3, separation=2.0, random_state=0)
-model = FairMixture(4, random_state=0, checkpoint=sys.argv[1], **eval(sys.argv[3]))
-model.fit(X, sensitive_features=groups)
-np.savez(sys.argv[2], theta=model._model.theta, offsets=model._model.offsets, labels=model.labels_)
+X, groups, _ = make_grouped_blobs(900, 3, 2, separation=2.0, random_state=0)
+settings, runs = map(json.loads, sys.argv[1:])
+for checkpoint, output, place, left in runs:
+    child = os.fork()
+    if child:
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(ended, os.path.exists(checkpoint), flush=True)
+        continue
+    model = FairMixture(3, random_state=0, checkpoint=checkpoint, **settings)
+    model.fit(X, sensitive_features=groups)
+    learned = model._model
+    np.savez(output, theta=learned.theta, offsets=learned.offsets, labels=model.labels_)
+    os._exit(0)
 """
 
 
@@ -58,28 +69,30 @@ def blobs():
     return X, groups
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"batch_size": 500, "fairness_sample_size": 1000}],
+    [{}, {"batch_size": 300, "fairness_sample_size": 600}],
     ids=["full", "batches"],
 )
 def test_a_killed_fit_goes_on_to_the_same_bits(tmp_path, settings):
-    def run(name, checkpoint, place="never", times=0):
-        command = [sys.executable, "-c", CHILD, checkpoint, tmp_path / f"{name}.npz", settings]
-        return subprocess.run([*map(str, command), place, str(times)], check=False).returncode
-
-    assert run("whole", tmp_path / "other") == 0
-    path, rng = tmp_path / "fit.checkpoint", np.random.default_rng(0)
-    for number in range(KILLS):
-        place = PLACES[number % len(PLACES)]
+    path, rng = str(tmp_path / "fit.checkpoint"), np.random.default_rng(0)
+    whole, killed = (str(tmp_path / f"{name}.npz") for name in ("whole", "killed"))
+    places = [PLACES[number % len(PLACES)] for number in range(KILLS)]
+    runs = [
+        (str(tmp_path / "other"), whole, "never", 0),
         # A first pass must be known before one can be gone on from.
-        assert run("killed", path, place, rng.integers(2, 6)) == -signal.SIGKILL
-        assert path.exists()
-    assert run("killed", path) == 0
-    whole, killed = (np.load(tmp_path / f"{name}.npz") for name in ("whole", "killed"))
-    for name in whole.files:
-        assert np.array_equal(whole[name], killed[name]), name
-    assert not path.exists()
+        *[(path, killed, place, int(rng.integers(2, 6))) for place in places],
+        (path, killed, "never", 0),
+    ]
+    words = [sys.executable, "-c", CHILD, json.dumps(settings), json.dumps(runs)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    # What ended well leaves no checkpoint, and what was killed does.
+    ends = ["0 False", *[f"{-signal.SIGKILL} True"] * KILLS, "0 False"]
+    assert done.stdout.splitlines() == ends, done.stderr
+    one, other = np.load(whole), np.load(killed)
+    for name in one.files:
+        assert np.array_equal(one[name], other[name]), name
 
 
 def test_a_checkpoint_answers_the_passes_that_it_knows(tmp_path):
@@ -173,7 +186,7 @@ def test_other_data_and_another_version_are_refused(unfinished, blobs, monkeypat
     swapped[[0, 1]] = 1 - swapped[[0, 1]]
     with pytest.raises(ValueError, match="another fit: data"):
         model.fit(X, sensitive_features=swapped)
-    monkeypatch.setattr("fairmix.__version__", "99.0")
+    monkeypatch.setattr("fairmix.estimator._learning.__version__", "99.0")
     with pytest.raises(ValueError, match="another fit: version"):
         model.fit(X, sensitive_features=groups)
 

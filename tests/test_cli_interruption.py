@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from repetition import long
 from test_cli import FAST, people
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -60,15 +61,22 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+MOMENTS = [
+    "import:fairmix.cli.app:",
+    "call:typer.core:TyperGroup.make_context",
+    "call:typer.core:TyperCommand.make_context",
+    "call:fairmix:FairMixture.predict",
+    "import:fairmix.report:",
+]
+
+
 @pytest.mark.parametrize(
-    "moment",
+    ("number", "moment"),
     [
-        "import:fairmix.cli.app:",
-        "call:typer.core:TyperGroup.make_context",
-        "call:typer.core:TyperCommand.make_context",
-        "call:fairmix:FairMixture.predict",
-        "import:fairmix.report:",
+        *[(signal.SIGINT, moment) for moment in MOMENTS],
+        # Both signals go the same way, so that one moment tells.
+        (signal.SIGTERM, MOMENTS[-1]),
+        *[long(signal.SIGTERM, moment) for moment in MOMENTS[:-1]],
     ],
 )
 def test_a_signal_leaves_nothing(number, moment, folder):

@@ -8,6 +8,7 @@ import pytest
 from fairmix import FairMixture, metrics
 from fairmix.datasets import make_grouped_blobs
 from fairmix.mixture.families import COVARIANCE_TYPES
+from repetition import long
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +38,10 @@ def figures(model, X, groups):
     ("name", "column", "best", "allowed", "cost"),
     [
         ("adult", "sex", "adult", 0.001, 10_320),
-        ("bank", "married", "bank", 0.001, 10_360),
-        ("credit", "education2", "credit", 0.001, 5_700),
-        ("bank", "marital", "bank3", 0.002, 11_500),
-        ("credit", "education", "credit3", 0.002, 7_500),
+        long("bank", "married", "bank", 0.001, 10_360),
+        long("credit", "education2", "credit", 0.001, 5_700),
+        long("bank", "marital", "bank3", 0.002, 11_500),
+        long("credit", "education", "credit3", 0.002, 7_500),
     ],
 )
 def test_aware_fits_of_the_papers_data(request, name, column, best, allowed, cost):
@@ -59,7 +60,11 @@ def test_aware_fits_of_the_papers_data(request, name, column, best, allowed, cos
 
 @pytest.mark.parametrize(
     ("name", "column", "cost"),
-    [("adult", "sex", 12_300), ("bank", "married", 13_900), ("credit", "education2", 12_100)],
+    [
+        ("adult", "sex", 12_300),
+        long("bank", "married", 13_900),
+        long("credit", "education2", 12_100),
+    ],
 )
 def test_blind_fits_of_the_papers_data(request, name, column, cost):
     data = request.getfixturevalue(name)
@@ -76,7 +81,7 @@ def test_blind_fits_of_the_papers_data(request, name, column, cost):
     assert np.array_equal(model.predict(data.X), model.labels_)
 
 
-@pytest.mark.parametrize(("max_gap", "cost"), [(0.01, 10_090), (0.02, 9_940)])
+@pytest.mark.parametrize(("max_gap", "cost"), [(0.01, 10_090), long(0.02, 9_940)])
 def test_aware_front_of_adult(adult, max_gap, cost):
     sex = adult.sensitive["sex"]
     model = FairMixture(

@@ -2,7 +2,6 @@
 
 import gc
 import multiprocessing
-import os
 import threading
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -12,10 +11,11 @@ import pytest
 
 from fairmix import FairMixture, load
 from fairmix.datasets import make_grouped_blobs
+from repetition import times
 
 X, GROUPS, _ = make_grouped_blobs(300, 3, 2, separation=2.0, random_state=0)
 THREADS, PROCESSES = 8, 4
-CALLS = 10_000 if os.environ.get("FAIRMIX_LONG") else 200
+CALLS = times(200, 10_000)
 # Growth over all calls that is no leak: caches and counters, not rows. A leak of one small array
 # per call would be far more.
 SPARE_BYTES = 200_000
@@ -93,6 +93,7 @@ def resident():
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_memory_does_not_grow_with_calls(n_jobs, model, record_property):
     model = model.__sklearn_clone__().set_params(n_jobs=n_jobs).fit(X, sensitive_features=GROUPS)

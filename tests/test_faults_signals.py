@@ -3,7 +3,6 @@
 Moments are counted in calls of functions, not in seconds, so that a busy machine changes nothing.
 """
 
-import os
 import random
 import signal
 import subprocess
@@ -15,14 +14,15 @@ import pytest
 
 from fairmix import load
 from fairmix.datasets import make_grouped_blobs
+from repetition import times
 
 # Signals to one command after another.
-TRIES = 12 if os.environ.get("FAIRMIX_LONG") else 3
+TRIES = times(2, 12)
 WORDS = ["fit", "rows.csv", "-s", "sex", "-k", "3", "--max-gap", "0.05", "--no-front"]
 WORDS += ["--labels-format", "csv", "--force", "-o", "out"]
 FILES = ["labels.csv", "metrics.json", "model.fairmix", "report.html"]
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-N_ROWS = 3000
+N_ROWS = 600
 # Runs the command and sends itself a signal at one of its calls; tells their number at the end,
 # and how many came before the first file was in its place.
 RUN = """
@@ -77,16 +77,26 @@ def assert_complete(out):
     assert (out / "report.html").read_text("utf-8").rstrip().endswith("</html>")
 
 
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory):
+    """Calls of a command without a signal, in all and before the first file is in its place."""
+    folder = tmp_path_factory.mktemp("whole")
+    write_rows(folder / "rows.csv")
+    whole = run(folder)
+    assert whole.returncode == 0, whole.stderr
+    assert_complete(folder / "out")
+    calls, moved = map(int, whole.stdout.splitlines()[-1].split())
+    assert 0 < moved < calls
+    return calls, moved
+
+
+@pytest.mark.repeats
 @pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
-def test_signals_at_random_moments(number, tmp_path, record_property):
+def test_signals_at_random_moments(number, counts, tmp_path, record_property):
     write_rows(tmp_path / "rows.csv")
     out = tmp_path / "out"
     out.mkdir()
-    whole = run(tmp_path)
-    assert whole.returncode == 0, whole.stderr
-    assert_complete(out)
-    calls, moved = map(int, whole.stdout.splitlines()[-1].split())
-    assert 0 < moved < calls
+    calls, moved = counts
     rng, ends = random.Random(number), []
     # One moment long before the files move, one after that, and any others.
     limits = [(1, moved // 2), (moved, calls), *[(1, calls)] * (TRIES - 2)]

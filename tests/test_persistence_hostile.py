@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import os
 import pickle
 import struct
 import tracemalloc
@@ -22,6 +21,7 @@ from fairmix import load
 from fairmix.export.model_file import ModelFileError
 from fairmix.export.model_file.archive import MAX_BYTES, MAX_MEMBERS, MEMBER_NAME, pack, unpack
 from fairmix.export.model_file.members import array_bytes, read_array
+from repetition import times
 
 KEPT = Path(__file__).parent / "models" / "schema-1" / "mixed-blind.fairmix"
 Members = dict[str, bytes]
@@ -86,10 +86,11 @@ def test_truncated_at_every_tenth_byte(members, tmp_path, record_property):
     record_property("files", len(lengths))
 
 
+@pytest.mark.repeats
 def test_altered_bytes_are_noticed(members, record_property):
     data = pack(members)
     # In the long run every byte.
-    places = range(0, len(data), 1 if os.environ.get("FAIRMIX_LONG") else 7)
+    places = range(0, len(data), times(7, 1))
     record_property("files", len(places))
     for place in places:
         altered = bytearray(data)

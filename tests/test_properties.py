@@ -1,10 +1,8 @@
 """Properties that hold for any input: kernels, criteria, projections and metrics.
 
-About 100 examples in all with those of ``test_properties_fits.py``; ``scripts/test --long`` runs
+About 60 examples in all with those of ``test_properties_fits.py``; ``scripts/test --long`` runs
 2,000 and more.
 """
-
-import os
 
 import numpy as np
 from hypothesis import given, settings
@@ -15,13 +13,12 @@ from cases import assert_close, block_totals, each_criterion
 from fairmix import metrics
 from fairmix.kernels import Tilt, forward, hard_labels
 from fairmix.kernels.totals import Block, Features, Logits
-
-LONG = bool(os.environ.get("FAIRMIX_LONG"))
+from repetition import times
 
 
 def examples(quick, long):
     """As many examples as the run is for."""
-    return settings(max_examples=long if LONG else quick)
+    return settings(max_examples=times(quick, long))
 
 
 @st.composite

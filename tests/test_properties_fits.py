@@ -4,7 +4,6 @@ See ``test_properties.py`` for the number of examples.
 """
 
 import json
-import os
 import re
 import tempfile
 import warnings
@@ -19,8 +18,8 @@ from fairmix import FairMixture, load
 from fairmix.metrics import balance, gap
 from fairmix.mixture.families import COVARIANCE_TYPES
 from inputs import EMPTY, MISSED, UNSETTLED, assert_sound
+from repetition import times
 
-LONG = bool(os.environ.get("FAIRMIX_LONG"))
 SETTINGS = st.fixed_dictionaries(
     {
         "n_components": st.integers(1, 4),
@@ -67,7 +66,7 @@ def told(pattern, messages):
     return any(re.search(pattern, message) for message in messages)
 
 
-@settings(max_examples=60 if LONG else 25)
+@settings(max_examples=times(12, 60))
 @given(tables(), SETTINGS)
 def test_a_fit_meets_its_bound_or_warns(table, chosen):
     frame, groups = table
@@ -95,7 +94,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40 if LONG else 13)
+@settings(max_examples=times(6, 40))
 @given(tables(), SETTINGS, st.dictionaries(st.text(max_size=8), JSON, max_size=3))
 def test_a_file_keeps_every_bit(table, chosen, metadata):
     frame, groups = table
