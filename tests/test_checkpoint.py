@@ -13,6 +13,7 @@ import pytest
 from cases import FAMILIES, assert_same_bits, problem
 from fairmix import FairMixture
 from fairmix.datasets import make_grouped_blobs
+from fairmix.system.files import replace_file
 from fairmix.tables import Journal, Table, journal
 from fairmix.tables.store import MemoryStore
 from repetition import times
@@ -213,13 +214,13 @@ def test_without_a_seed_the_seeds_of_the_checkpoint_count(tmp_path, blobs, monke
 
 def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "file"
-    journal.replace_file(path, b"old")
+    replace_file(path, b"old")
 
     def broken(source, target):
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", broken)
     with pytest.raises(OSError, match="disk full"):
-        journal.replace_file(path, b"new")
+        replace_file(path, b"new")
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]

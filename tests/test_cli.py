@@ -18,7 +18,7 @@ from fairmix import FairMixture, __version__, load
 from fairmix.cli import app, options
 from fairmix.cli.data import Data
 from fairmix.metrics import gap
-from fairmix.studies.comparison import compare, default_methods
+from fairmix.studies import compare, default_methods
 
 FILES = ["labels.parquet", "metrics.json", "model.fairmix", "report.html"]
 FAST = ["-k", "3", "--max-gap", "0.05", "--no-front", "--seed", "1"]

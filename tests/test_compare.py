@@ -14,8 +14,8 @@ from sklearn.mixture import GaussianMixture
 from fairmix import FairMixture, compare, metrics
 from fairmix.baselines import FairletKMeans
 from fairmix.datasets import make_grouped_blobs
-from fairmix.studies.comparison import default_methods
-from fairmix.studies.comparison_table import Comparison, MethodRow, mark_beaten
+from fairmix.studies import Comparison, MethodRow, default_methods
+from fairmix.studies.methods import mark_beaten
 
 matplotlib = pytest.importorskip("matplotlib")
 pytest.importorskip("ot")

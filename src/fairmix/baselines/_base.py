@@ -6,6 +6,7 @@ import time
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -13,16 +14,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from fairmix.baselines._centers import Objective, costs, kmedian
 from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.input.groups import Groups, encode_groups, warn_of_target
 from fairmix.kernels.totals import FloatArray, IntArray
+from fairmix.system.threads import one_thread
 
 
-class Iteration(NamedTuple):
+class HistoryRow(NamedTuple):
     """One row of ``history_``."""
 
     objective: float
@@ -31,11 +33,16 @@ class Iteration(NamedTuple):
     seconds: float
 
 
-HISTORY_DTYPE = [(name, np.float64) for name in Iteration._fields]
+# What parameters may be: a whole number from 1 on, a number from 0 on, what distances are.
+COUNT = Interval(Integral, 1, None, closed="left")
+AMOUNT = Interval(Real, 0, None, closed="left")
+DISTANCES = StrOptions({"kmeans", "kmedian"})
+
+HISTORY_DTYPE = [(name, np.float64) for name in HistoryRow._fields]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class TrainingRows:
     """Rows with weight, centred, and their groups."""
 
     X: FloatArray
@@ -67,7 +74,7 @@ class Clustering:
 
     labels: IntArray
     centers: FloatArray
-    history: list[Iteration]
+    history: list[HistoryRow]
     n_iter: int
 
 
@@ -75,6 +82,14 @@ class FairClusterer(ClusterMixin, BaseEstimator):
     """Reads input, clusters plainly when there are no groups, publishes what was found."""
 
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
+
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
+        "n_clusters": [COUNT],
+        "n_init": [COUNT],
+        "tol": [AMOUNT],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
 
     n_clusters: int
     n_init: int
@@ -84,7 +99,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
     objective: str = "kmeans"
 
     @abstractmethod
-    def _fit_groups(self, problem: Problem) -> Clustering:
+    def _fit_groups(self, training: TrainingRows) -> Clustering:
         """Cluster rows of two groups or more."""
 
     def fit(
@@ -133,7 +148,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
                 f"n_clusters={self.n_clusters} clusters need at least as many rows, X has "
                 f"n_samples={len(X)}. Lower n_clusters or give more rows."
             )
-        with threadpool_limits(1):
+        with one_thread():
             self._fit_rows(X, groups, weight)
         return self
 
@@ -163,16 +178,16 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         codes = np.zeros(len(counted), dtype=np.intp) if kept is None else kept.codes
         rows = X[counted].astype(np.float64)
         mean = rows.mean(axis=0)
-        problem = Problem(
+        training = TrainingRows(
             rows - mean,
             codes,
             max(len(self.groups_), 1),
             None if weight is None else weight[counted],
         )
-        if problem.n_groups > 1:
-            found = self._fit_groups(problem)
+        if training.n_groups > 1:
+            found = self._fit_groups(training)
         else:
-            found = self._plain(problem, self.random_state)
+            found = self._plain(training, self.random_state)
         labels = found.labels
         if len(counted) < len(X):
             labels = costs(X.astype(np.float64) - mean, found.centers, "kmeans").argmin(axis=1)
@@ -182,7 +197,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         self.cluster_centers_ = found.centers + mean
         self.n_iter_ = found.n_iter
         self.history_ = np.array([tuple(row) for row in found.history], dtype=HISTORY_DTYPE)
-        self.gap_, self.balance_ = fairness(problem.mass(found.labels, self.n_clusters))
+        self.gap_, self.balance_ = fairness(training.mass(found.labels, self.n_clusters))
         filled = len(np.unique(found.labels))
         if filled < self.n_clusters:
             warn(
@@ -207,14 +222,14 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         weights = np.ones(len(X)) if weight is None else weight
         return kmedian(X, weights, model.cluster_centers_, self.tol)
 
-    def _plain(self, problem: Problem, seed: Any) -> Clustering:
+    def _plain(self, training: TrainingRows, seed: Any) -> Clustering:
         """Plain clustering, from the given random state."""
         started = time.perf_counter()
-        labels, centers, n_iter = self._plain_clusters(problem.X, problem.weight, seed)
-        each = costs(problem.X, centers, cast(Objective, self.objective))
-        total = float(problem.weights @ each[np.arange(len(labels)), labels])
-        gap, balance = fairness(problem.mass(labels, self.n_clusters))
-        row = Iteration(total, gap, balance, time.perf_counter() - started)
+        labels, centers, n_iter = self._plain_clusters(training.X, training.weight, seed)
+        each = costs(training.X, centers, cast(Objective, self.objective))
+        total = float(training.weights @ each[np.arange(len(labels)), labels])
+        gap, balance = fairness(training.mass(labels, self.n_clusters))
+        row = HistoryRow(total, gap, balance, time.perf_counter() - started)
         return Clustering(labels, centers, [row], n_iter)
 
     def _read_new(self, X: Any) -> FloatArray:

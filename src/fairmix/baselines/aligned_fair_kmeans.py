@@ -23,10 +23,12 @@ from fairmix.baselines._alignment import (
     row_masses,
 )
 from fairmix.baselines._base import (
+    COUNT,
     Clustering,
-    Iteration,
+    FairClusterer,
+    HistoryRow,
     MatchedClusterer,
-    Problem,
+    TrainingRows,
     fairness,
     warn,
 )
@@ -55,7 +57,7 @@ class AlignedFairKMeans(MatchedClusterer):
         Rows are whole: below one row of a pair's larger group (of each, if neither is the smallest
         group of all) a bound is met up to that.
     batch_size : int, default=2048
-        Rows of one transport problem. Time grows with its square, memory too; the cost falls.
+        Rows of one transport training. Time grows with its square, memory too; the cost falls.
     max_iter : int, default=20
         Largest number of turns.
     tol : float, default=1e-3
@@ -82,10 +84,8 @@ class AlignedFairKMeans(MatchedClusterer):
         its labels, seconds.
     groups_ : ndarray of str
         Names of the groups.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : ndarray of str
-        Their names, when X has string names.
+    n_features_in_, feature_names_in_ : int and ndarray of str
+        As in scikit-learn.
 
     Notes
     -----
@@ -107,14 +107,10 @@ class AlignedFairKMeans(MatchedClusterer):
     """
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **FairClusterer._parameter_constraints,
         "max_gap": [Interval(Real, 0, 1, closed="both")],
         "batch_size": [Interval(Integral, 2, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        "max_iter": [COUNT],
     }
 
     def __init__(
@@ -138,31 +134,31 @@ class AlignedFairKMeans(MatchedClusterer):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit_groups(self, problem: Problem) -> Clustering:
+    def _fit_groups(self, training: TrainingRows) -> Clustering:
         import_transport()
-        start = self._kmeans(problem.X, problem.weight, self.random_state)
+        start = self._kmeans(training.X, training.weight, self.random_state)
         centers = start.cluster_centers_
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        n_batches = count_batches(len(problem.X), self.batch_size)
-        masses = row_masses(problem.codes, problem.n_groups, problem.weight, n_batches)
-        batches = make_batches(problem.codes, masses, problem.n_groups, n_batches, rng)
-        share = problem.shares[problem.codes][:, None]
+        n_batches = count_batches(len(training.X), self.batch_size)
+        masses = row_masses(training.codes, training.n_groups, training.weight, n_batches)
+        batches = make_batches(training.codes, masses, training.n_groups, n_batches, rng)
+        share = training.shares[training.codes][:, None]
         started = time.perf_counter()
-        history: list[Iteration] = []
+        history: list[HistoryRow] = []
         labels: IntArray = np.empty(0, dtype=np.intp)
         last = gain = np.inf
         with progress("alignment", self.max_iter, shown=bool(self.verbose)) as tick:
             for _ in range(self.max_iter):
                 alignment = align(
-                    batches, share * costs(problem.X, centers, "kmeans"), self.max_gap
+                    batches, share * costs(training.X, centers, "kmeans"), self.max_gap
                 )
-                turn = _turn(problem, alignment, centers)
+                turn = _turn(training, alignment, centers)
                 if turn.cost > last:  # three groups or more: no better matching found
                     break
                 gain, last, centers = last - turn.cost, turn.cost, turn.centers
-                labels = _labels(problem, alignment, turn, self.max_gap)
-                gap, balance = fairness(problem.mass(labels, self.n_clusters))
-                history.append(Iteration(last, gap, balance, time.perf_counter() - started))
+                labels = _labels(training, alignment, turn, self.max_gap)
+                gap, balance = fairness(training.mass(labels, self.n_clusters))
+                history.append(HistoryRow(last, gap, balance, time.perf_counter() - started))
                 tick(f"cost {last:.6g}, gap {gap:.4g}")
                 if gain <= self.tol * last:
                     break
@@ -185,14 +181,14 @@ class _Turn:
     clusters: IntArray
 
 
-def _turn(problem: Problem, alignment: Alignment, centers: FloatArray) -> _Turn:
-    X, shares = problem.X, problem.shares
+def _turn(training: TrainingRows, alignment: Alignment, centers: FloatArray) -> _Turn:
+    X, shares = training.X, training.shares
     squares = np.einsum("ij,ij->i", X, X)
     joined = sum(share * X[rows] for share, rows in zip(shares, alignment.atoms.T, strict=True))
-    unit = float(problem.weights.sum()) / alignment.total
+    unit = float(training.weights.sum()) / alignment.total
     # What the rows of an atom cost wherever its centre lies: their spread about their mean.
     spread = squares[alignment.atoms] @ shares - np.einsum("ij,ij->i", joined, joined)
-    free_share = shares[problem.codes[alignment.free_rows]]
+    free_share = shares[training.codes[alignment.free_rows]]
     weight = unit * np.concatenate([alignment.mass, free_share * alignment.free_mass])
     points = np.concatenate([joined, X[alignment.free_rows]])
     with warnings.catch_warnings():
@@ -202,23 +198,23 @@ def _turn(problem: Problem, alignment: Alignment, centers: FloatArray) -> _Turn:
     return _Turn(cost, model.cluster_centers_, model.labels_)
 
 
-def _labels(problem: Problem, alignment: Alignment, turn: _Turn, max_gap: float) -> IntArray:
+def _labels(training: TrainingRows, alignment: Alignment, turn: _Turn, max_gap: float) -> IntArray:
     """Cluster of each row in which most of its mass is, but for rows that the bound moves."""
     n_clusters, n_atoms = len(turn.centers), len(alignment.mass)
     rows = np.concatenate([alignment.atoms.ravel(), alignment.free_rows])
     clusters = np.concatenate(
-        [np.repeat(turn.clusters[:n_atoms], problem.n_groups), turn.clusters[n_atoms:]]
+        [np.repeat(turn.clusters[:n_atoms], training.n_groups), turn.clusters[n_atoms:]]
     )
-    mass = np.concatenate([np.repeat(alignment.mass, problem.n_groups), alignment.free_mass])
+    mass = np.concatenate([np.repeat(alignment.mass, training.n_groups), alignment.free_mass])
     cells = np.bincount(
-        rows * n_clusters + clusters, weights=mass, minlength=len(problem.X) * n_clusters
+        rows * n_clusters + clusters, weights=mass, minlength=len(training.X) * n_clusters
     )
     cells = cells.reshape(-1, n_clusters)
-    distances = costs(problem.X, turn.centers, "kmeans")
+    distances = costs(training.X, turn.centers, "kmeans")
     # A row of next to no weight has no mass anywhere, and goes to the nearest centre.
     labels = np.where(cells.any(axis=1), cells.argmax(axis=1), distances.argmin(axis=1))
     rates = np.stack(
-        [cells[problem.codes == group].sum(axis=0) for group in range(problem.n_groups)]
+        [cells[training.codes == group].sum(axis=0) for group in range(training.n_groups)]
     )
     rates /= alignment.total
-    return keep_bound(labels, rates, distances, problem.codes, problem.weights, max_gap)
+    return keep_bound(labels, rates, distances, training.codes, training.weights, max_gap)

@@ -5,14 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from fractions import Fraction
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
-from fairmix.baselines._base import Clustering, Iteration, MatchedClusterer, Problem, fairness
+from fairmix.baselines._base import (
+    COUNT,
+    DISTANCES,
+    Clustering,
+    FairClusterer,
+    HistoryRow,
+    MatchedClusterer,
+    TrainingRows,
+    fairness,
+)
 from fairmix.baselines._centers import Objective, costs, hard, move
 from fairmix.baselines._fairlets import Ratio, decompose, simplest_ratio
 from fairmix.kernels.totals import FloatArray, IntArray
@@ -69,10 +78,8 @@ class FairletKMeans(MatchedClusterer):
         One row per tree: objective (the cost of the rows), gap, balance, seconds.
     groups_ : ndarray of str
         Names of the groups.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : ndarray of str
-        Their names, when X has string names.
+    n_features_in_, feature_names_in_ : int and ndarray of str
+        As in scikit-learn.
 
     Notes
     -----
@@ -92,14 +99,10 @@ class FairletKMeans(MatchedClusterer):
     fairlets_: IntArray
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **FairClusterer._parameter_constraints,
         "fairlet_ratio": [StrOptions({"auto"}), tuple, list],
-        "objective": [StrOptions({"kmeans", "kmedian"})],
-        "n_trees": [Interval(Integral, 1, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        "objective": [DISTANCES],
+        "n_trees": [COUNT],
     }
 
     def __init__(
@@ -123,30 +126,30 @@ class FairletKMeans(MatchedClusterer):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _plain(self, problem: Problem, seed: Any) -> Clustering:
-        self.fairlets_ = np.arange(len(problem.X))
+    def _plain(self, training: TrainingRows, seed: Any) -> Clustering:
+        self.fairlets_ = np.arange(len(training.X))
         self.fairlet_ratio_ = (0, 1)
-        return super()._plain(problem, seed)
+        return super()._plain(training, seed)
 
-    def _fit_groups(self, problem: Problem) -> Clustering:
-        _check_weights(problem.weight)
-        sizes = np.bincount(problem.codes, minlength=problem.n_groups).tolist()
+    def _fit_groups(self, training: TrainingRows) -> Clustering:
+        _check_weights(training.weight)
+        sizes = np.bincount(training.codes, minlength=training.n_groups).tolist()
         ratio = self._ratio(sizes, self.groups_.tolist())
-        first = problem.codes == 0
+        first = training.codes == 0
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         rng = np.random.default_rng(seed)
         started = time.perf_counter()
-        history: list[Iteration] = []
+        history: list[HistoryRow] = []
         best: Clustering | None = None
         with progress("fairlets", self.n_trees, shown=bool(self.verbose)) as tick:
             for _ in range(self.n_trees):
-                fairlets, n_fairlets = decompose(problem.X, first, ratio, rng)
-                labels, centers, n_iter = self._cluster(problem.X, fairlets, n_fairlets)
-                each = costs(problem.X, centers, cast(Objective, self.objective))
+                fairlets, n_fairlets = decompose(training.X, first, ratio, rng)
+                labels, centers, n_iter = self._cluster(training.X, fairlets, n_fairlets)
+                each = costs(training.X, centers, cast(Objective, self.objective))
                 cost = float(each[np.arange(len(labels)), labels].sum())
-                gap, balance = fairness(problem.mass(labels, self.n_clusters))
+                gap, balance = fairness(training.mass(labels, self.n_clusters))
                 seconds = time.perf_counter() - started
-                history.append(Iteration(cost, gap, balance, seconds))
+                history.append(HistoryRow(cost, gap, balance, seconds))
                 tick(f"cost {cost:.6g}")
                 if best is None or cost < min(row.objective for row in history[:-1]):
                     best = Clustering(labels, centers, history, n_iter)

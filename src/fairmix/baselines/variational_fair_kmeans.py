@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
-from fairmix.baselines._base import Clustering, FairClusterer, Iteration, Problem, fairness, warn
+from fairmix.baselines._base import (
+    AMOUNT,
+    COUNT,
+    DISTANCES,
+    Clustering,
+    FairClusterer,
+    HistoryRow,
+    TrainingRows,
+    fairness,
+    warn,
+)
 from fairmix.baselines._centers import Objective, costs, move
 from fairmix.baselines._relaxation import Descent, Relaxation, descend, unfairness
 from fairmix.input.groups import match_groups
@@ -72,10 +82,8 @@ class VariationalFairKMeans(FairClusterer):
         rises), gap and balance of the soft assignment, seconds.
     groups_ : ndarray of str
         Names of the groups.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : ndarray of str
-        Their names, when X has string names.
+    n_features_in_, feature_names_in_ : int and ndarray of str
+        As in scikit-learn.
 
     Notes
     -----
@@ -103,17 +111,13 @@ class VariationalFairKMeans(FairClusterer):
     __metadata_request__predict = {"sensitive_features": True}  # noqa: RUF012
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "fairness_strength": [Interval(Real, 0, None, closed="left")],
-        "objective": [StrOptions({"kmeans", "kmedian"})],
+        **FairClusterer._parameter_constraints,
+        "fairness_strength": [AMOUNT],
+        "objective": [DISTANCES],
         "lipschitz_constant": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "inner_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "n_starts": [Interval(Integral, 1, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        "max_iter": [COUNT],
+        "inner_iter": [COUNT],
+        "n_starts": [COUNT],
     }
 
     def __init__(
@@ -169,26 +173,26 @@ class VariationalFairKMeans(FairClusterer):
         codes = match_groups(sensitive_features, self.groups_.tolist(), n_rows=len(rows))
         return np.asarray((self._new_costs(rows) + self.tilts_[codes]).argmin(axis=1))
 
-    def _plain(self, problem: Problem, seed: Any) -> Clustering:
-        self.tilts_ = np.zeros((problem.n_groups, self.n_clusters))
-        return super()._plain(problem, seed)
+    def _plain(self, training: TrainingRows, seed: Any) -> Clustering:
+        self.tilts_ = np.zeros((training.n_groups, self.n_clusters))
+        return super()._plain(training, seed)
 
-    def _fit_groups(self, problem: Problem) -> Clustering:
-        starts = [self._plain(problem, self.random_state)]
+    def _fit_groups(self, training: TrainingRows) -> Clustering:
+        starts = [self._plain(training, self.random_state)]
         if self.fairness_strength == 0:
             return starts[0]
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_starts - 1)
-        starts += [self._plain(problem, int(seed)) for seed in seeds]
+        starts += [self._plain(training, int(seed)) for seed in seeds]
         plain = min(starts, key=lambda start: start.history[0].objective)
-        mean_cost = plain.history[0].objective / float(problem.weights.sum()) or 1.0
-        runs = [self._alternate(problem, start.centers, mean_cost) for start in starts]
+        mean_cost = plain.history[0].objective / float(training.weights.sum()) or 1.0
+        runs = [self._alternate(training, start.centers, mean_cost) for start in starts]
         best = min(runs, key=lambda run: run.descent.state.energy)
         state, history = best.descent.state, best.history
         self.tilts_ = mean_cost * state.tilt / state.sharpness
-        each = costs(problem.X, best.centers, cast(Objective, self.objective))
-        labels = (each + self.tilts_[problem.codes]).argmin(axis=1)
+        each = costs(training.X, best.centers, cast(Objective, self.objective))
+        labels = (each + self.tilts_[training.codes]).argmin(axis=1)
         fair = Clustering(labels, best.centers, history, len(history))
-        if self._collapsed(problem, fair, plain, mean_cost):
+        if self._collapsed(training, fair, plain, mean_cost):
             self.tilts_ = np.zeros_like(self.tilts_)
             return Clustering(plain.labels, plain.centers, history, len(history))
         if not best.descent.converged:
@@ -207,11 +211,11 @@ class VariationalFairKMeans(FairClusterer):
         return fair
 
     def _collapsed(
-        self, problem: Problem, fair: Clustering, plain: Clustering, mean_cost: float
+        self, training: TrainingRows, fair: Clustering, plain: Clustering, mean_cost: float
     ) -> bool:
         """Whether the plain start is better than what was found; warns if so."""
         filled = len(np.unique(fair.labels))
-        worse = self._energy(problem, fair, mean_cost) > self._energy(problem, plain, mean_cost)
+        worse = self._energy(training, fair, mean_cost) > self._energy(training, plain, mean_cost)
         if filled == self.n_clusters and not worse:
             return False
         warn(
@@ -222,11 +226,11 @@ class VariationalFairKMeans(FairClusterer):
         )
         return True
 
-    def _alternate(self, problem: Problem, centers: FloatArray, mean_cost: float) -> _Run:
+    def _alternate(self, training: TrainingRows, centers: FloatArray, mean_cost: float) -> _Run:
         """Soft assignments and centres in turns, until neither gains."""
         objective = cast(Objective, self.objective)
-        order = np.argsort(problem.codes, kind="stable")
-        X, codes, weights = problem.X[order], problem.codes[order], problem.weights[order]
+        order = np.argsort(training.codes, kind="stable")
+        X, codes, weights = training.X[order], training.codes[order], training.weights[order]
         started = time.perf_counter()
         run: _Run | None = None
         with progress("variational", self.max_iter, shown=bool(self.verbose)) as tick:
@@ -245,19 +249,19 @@ class VariationalFairKMeans(FairClusterer):
                     return replace(run, converged=True)
                 total = energy * mean_cost * float(weights.sum())
                 gap, balance = fairness(descent.state.mass)
-                row = Iteration(total, gap, balance, time.perf_counter() - started)
+                row = HistoryRow(total, gap, balance, time.perf_counter() - started)
                 run = _Run(centers, descent, [*(run.history if run else ()), row], False)
                 tick(f"objective {total:.6g}, gap {gap:.4g}")
                 centers = move(X, relaxation.soft_assignments(descent.state), centers, objective)
         assert run is not None
         return run
 
-    def _energy(self, problem: Problem, found: Clustering, mean_cost: float) -> float:
+    def _energy(self, training: TrainingRows, found: Clustering, mean_cost: float) -> float:
         """Cost plus fairness term of hard labels, per row and in units of the mean cost."""
-        each = costs(problem.X, found.centers, cast(Objective, self.objective))
-        cost = np.average(each[np.arange(len(each)), found.labels], weights=problem.weights)
-        mass = problem.mass(found.labels, self.n_clusters) / float(problem.weights.sum())
-        return float(cost) / mean_cost + self.fairness_strength * unfairness(mass, problem.shares)
+        each = costs(training.X, found.centers, cast(Objective, self.objective))
+        cost = np.average(each[np.arange(len(each)), found.labels], weights=training.weights)
+        mass = training.mass(found.labels, self.n_clusters) / float(training.weights.sum())
+        return float(cost) / mean_cost + self.fairness_strength * unfairness(mass, training.shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,5 +270,5 @@ class _Run:
 
     centers: FloatArray
     descent: Descent
-    history: list[Iteration]
+    history: list[HistoryRow]
     converged: bool

@@ -15,6 +15,7 @@ from fairmix.input.groups import encode_groups
 from fairmix.results.fairness import Figure, fairness_table
 from fairmix.results.profile import Profile
 from fairmix.results.verdict import Verdict
+from fairmix.tables.values import table_by_value
 
 # More rows need no intervals: those of a share are then narrower than 0.002.
 BOOTSTRAP_ROWS = 1_000_000
@@ -25,7 +26,7 @@ def profile_of(data: Data) -> Profile:
     seen: pa.Table | None = None
     keys = [*data.labels, *data.sensitive]
     for part in data.parts():
-        block = _plain(part.table.filter(pa.array(part.kept)).select(keys))
+        block = table_by_value(part.table.filter(pa.array(part.kept)).select(keys))
         both = block if seen is None else pa.concat_tables([seen, block])
         seen = both.group_by(keys).aggregate([])
     assert seen is not None
@@ -43,12 +44,6 @@ def profile_of(data: Data) -> Profile:
         if len(block):
             profile.add(block, block[data.labels[0]], block.select(data.sensitive))
     return profile
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """Categories by their values: dictionaries differ from block to block."""
-    kinds = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in table.schema]
-    return table.cast(pa.schema(list(zip(table.schema.names, kinds, strict=True))))
 
 
 def _cluster_names(labels: pa.ChunkedArray) -> list[str]:

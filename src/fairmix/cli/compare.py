@@ -50,7 +50,7 @@ def compare(
     """
     from fairmix.cli.opening import Choice
     from fairmix.cli.views import comparison_text
-    from fairmix.studies.comparison import compare as compare_methods
+    from fairmix.studies import compare as compare_methods
 
     screen = Screen(quiet, json)
     smallest = o.read_min_group_size(min_group_size)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from fairmix import FairMixture, pareto_front, select_n_components
 from fairmix._version import __version__
 from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data, Part, fit_rows, held_rows
-from fairmix.cli.outputs import LabelFile
+from fairmix.export.labels import LabelFile
 from fairmix.input.groups import encode_groups
 from fairmix.kernels.totals import IntArray
 from fairmix.results.certificate import Certificate

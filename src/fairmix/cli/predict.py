@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairmix.cli import options as o
-from fairmix.cli.screen import Screen, aligned
+from fairmix.cli.screen import Screen
 
 if TYPE_CHECKING:
     from fairmix import FairMixture
@@ -40,6 +40,7 @@ def predict(
     from fairmix.cli.opening import open_for_model
     from fairmix.cli.outputs import check_label_suffix, file_of, refuse_existing
     from fairmix.cli.views import gaps_text
+    from fairmix.results.text import aligned
 
     screen = Screen(quiet, json)
     check_label_suffix(out)
@@ -74,7 +75,7 @@ def _label(model: FairMixture, data: Data, path: Path) -> IntArray:
     import numpy as np
 
     from fairmix.cli.fitting import labelled_parts
-    from fairmix.cli.outputs import LabelFile
+    from fairmix.export.labels import LabelFile
 
     features = tuple(model.feature_names_in_.tolist())
     sizes = np.zeros(model.n_components, dtype=np.int64)

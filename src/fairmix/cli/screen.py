@@ -107,14 +107,3 @@ def listed(names: Sequence[str]) -> str:
 def counted(counts: Mapping[str, int]) -> str:
     """Names with a count behind each."""
     return listed([f"{name} ({count:,})" for name, count in counts.items()])
-
-
-def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> str:
-    """Rows of cells in columns: the first ``left`` to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        pairs = enumerate(zip(row, widths, strict=True))
-        cells = [cell.ljust(w) if j < left else cell.rjust(w) for j, (cell, w) in pairs]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)

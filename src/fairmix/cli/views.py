@@ -6,20 +6,22 @@ from math import isnan, nan
 
 from fairmix.cli.data import DROP_ROWS, Data
 from fairmix.cli.fitting import Fit
-from fairmix.cli.screen import LISTED, aligned, counted, wrapped
+from fairmix.cli.screen import LISTED, counted, wrapped
 from fairmix.input.roles import FEATURES
 from fairmix.results.certificate import Certificate
 from fairmix.results.fairness import Figure
 from fairmix.results.profile import Profile
+from fairmix.results.text import aligned, cell, rows_text, shortened
 from fairmix.results.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict, listed_groups
-from fairmix.studies.comparison_table import HELD_OUT, Comparison
-from fairmix.studies.front import ParetoFront
-from fairmix.studies.result import figure
+from fairmix.studies import Comparison, ParetoFront
 
 # Groups beside each other in a table.
 SHOWN_GROUPS = 5
 LONGEST_NAME = 14
+# Columns of tables, as many as 80 characters hold; the results themselves print more.
+FRONT_COLUMNS = ("max_gap", "gap", "balance", "cost", "nll", "non_empty", "verdict")
 MEASURES = ("cost", "gap", "balance")
+RUN_COLUMNS = ("clusters", "seconds", "assigns_unseen", "needs_group")
 # What a row without a group is.
 GROUPS = {
     "drop": "Rows without a group count for nothing",
@@ -115,23 +117,15 @@ def held_out_text(certificate: Certificate) -> str:
 def figures_text(profile: Profile, figures: dict[str, Figure]) -> str:
     """The criteria and the balance, with their intervals."""
     counts = f"{profile.n_clusters} clusters, {len(profile.groups)} groups ({profile.title})"
-    lines = [f"{counts}, {profile.n_rows:,} rows; 95% bootstrap intervals", ""]
-    for name, found in figures.items():
-        known = "" if isnan(found.low) else f"  [{found.low:.4f}, {found.high:.4f}]"
-        value = "-" if isnan(found.value) else f"{found.value:.4f}"
-        lines.append(f"{name.replace('_', ' '):<14}  {value}{known}")
-    return "\n".join([*lines, ""])
+    head = f"{counts}, {profile.n_rows:,} rows; 95% bootstrap intervals"
+    lines = [[name.replace("_", " "), str(found)] for name, found in figures.items()]
+    return f"{head}\n\n{aligned(lines, words=(0, 1))}\n"
 
 
 def front_text(front: ParetoFront) -> str:
     """One line per bound."""
-    rows = [["max gap", "gap", "balance", "cost", "nll", "clusters", "verdict"]]
-    for row in front.rows:
-        names = ("gap", "balance", "cost", "nll")
-        values = [figure("max_gap", row.max_gap), *(_dash(n, getattr(row, n)) for n in names)]
-        rows.append([*values, str(row.non_empty), row.verdict])
-    parts = [aligned(rows)]
-    beaten = [figure("max_gap", row.max_gap) for row in front.rows if row.dominated]
+    parts = [rows_text(front.rows, FRONT_COLUMNS)]
+    beaten = [cell("max_gap", row.max_gap) for row in front.rows if row.dominated]
     if beaten:
         parts.append(wrapped(f"Dominated, in gap and cost, by another: {', '.join(beaten)}."))
     small = front.models[0].unjudged_groups_ if front.models else {}
@@ -142,30 +136,14 @@ def front_text(front: ParetoFront) -> str:
 
 def comparison_text(found: Comparison) -> str:
     """One line per method; a second table of the held-out rows."""
-    rows = [["method", *MEASURES, "clusters", "seconds", "unseen", "group"]]
-    for row in found.rows:
-        values = [_dash(name, getattr(row, name)) for name in MEASURES]
-        unseen = "-" if row.assigns_unseen is None else "yes" if row.assigns_unseen else "no"
-        run = [str(row.clusters), _dash("seconds", row.seconds), unseen, row.needs_group or "-"]
-        rows.append([row.method, *values, *run])
-    parts = [aligned(rows, left=1)]
-    if found.n_test:
-        held = [["method", *MEASURES]]
-        for row in found.rows:
-            if row.assigns_unseen:
-                values = [_dash(name, getattr(row, f"{HELD_OUT}{name}")) for name in MEASURES]
-                held.append([row.method, *values])
-        title = f"On {found.n_test:,} held-out rows (above: {found.n_train:,} rows of the fit):"
-        parts.append(f"{title}\n{aligned(held, left=1)}")
+    parts = found.tables(MEASURES, RUN_COLUMNS)
     if found.unjudged:
         parts.append(wrapped(f"not judged: {listed_groups(found.unjudged, LISTED)}"))
     parts += [wrapped(text) for text in _verdicts(found)]
     beaten = [row.method for row in found.rows if row.dominated]
     if beaten:
         parts.append(wrapped(f"Dominated, in gap and cost, by another: {'; '.join(beaten)}."))
-    for row in found.rows:
-        notes = (*([row.error] if row.error else []), *row.warnings)
-        parts += [wrapped(f"{row.method}: {note}") for note in notes]
+    parts += [wrapped(note) for note in found.notes()]
     return "\n\n".join(parts)
 
 
@@ -178,19 +156,13 @@ def _verdicts(found: Comparison) -> list[str]:
     return said + ([f"On held-out rows: {'; '.join(held)}."] if held else [])
 
 
-def _dash(name: str, value: float) -> str:
-    if isnan(value):
-        return "-"
-    return f"{value:.1f}" if name == "seconds" else figure(name, value)
-
-
 def shares_text(profile: Profile) -> str:
     """Rows of each cluster, and the share that each group has in it."""
     groups = list(profile.groups)[:SHOWN_GROUPS]
-    head = ["cluster", "rows", *(_cut(name) for name in groups)]
+    head = ["cluster", "rows", *(shortened(name, LONGEST_NAME) for name in groups)]
     rows = [head]
     for name, counts in zip(profile.clusters, profile.counts.T, strict=True):
-        rows.append([_cut(name), *_shares(counts.tolist(), len(groups))])
+        rows.append([shortened(name, LONGEST_NAME), *_shares(counts.tolist(), len(groups))])
     rows.append(["all", *_shares(profile.counts.sum(axis=1).tolist(), len(groups))])
     text = aligned(rows)
     hidden = len(profile.groups) - len(groups)
@@ -200,7 +172,3 @@ def shares_text(profile: Profile) -> str:
 def _shares(counts: list[int], n_groups: int) -> list[str]:
     total = sum(counts)
     return [f"{total:,}", *(f"{c / total:.1%}" if total else "-" for c in counts[:n_groups])]
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"

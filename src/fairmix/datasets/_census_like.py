@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.special import ndtr
-from threadpoolctl import ThreadpoolController
 
 from fairmix.datasets._census import FEATURES, N_ROWS, CensusData
+from fairmix.system.files import replacing
 from fairmix.system.progress import progress
+from fairmix.system.threads import one_blas_thread
 
 BLOCK_ROWS = 65_536  # a random stream of its own per block; another size gives other rows
 GRID = 2048  # places of the latent normal at which the quantile curves are tabulated
@@ -263,25 +264,21 @@ def write_census_like(
             f"for example {4 * BLOCK_ROWS}."
         )
     path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     n_groups = -(-n_rows // row_group_rows)
-    try:
-        with (
-            pq.ParquetWriter(part, _SCHEMA, compression="zstd") as writer,
-            progress(f"write {path.name}", n_groups, shown=verbose) as tick,
-        ):
-            batches: list[pa.RecordBatch] = []
-            written = 0
-            for rows, sexes in _blocks(n_rows, seed):
-                batches.append(_batch(rows, sexes))
-                written += len(rows)
-                if written % row_group_rows == 0 or written == n_rows:
-                    writer.write_table(pa.Table.from_batches(batches), row_group_rows)
-                    batches.clear()
-                    tick(f"{written:,} rows")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with (
+        replacing(path) as part,
+        pq.ParquetWriter(part, _SCHEMA, compression="zstd") as writer,
+        progress(f"write {path.name}", n_groups, shown=verbose) as tick,
+    ):
+        batches: list[pa.RecordBatch] = []
+        written = 0
+        for rows, sexes in _blocks(n_rows, seed):
+            batches.append(_batch(rows, sexes))
+            written += len(rows)
+            if written % row_group_rows == 0 or written == n_rows:
+                writer.write_table(pa.Table.from_batches(batches), row_group_rows)
+                batches.clear()
+                tick(f"{written:,} rows")
 
 
 _SCHEMA = pa.schema(
@@ -302,11 +299,10 @@ def _batch(rows: NDArray[np.float32], sexes: NDArray[np.int64]) -> pa.RecordBatc
 
 def _blocks(n_rows: int, seed: int) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
     sampler = _sampler()
-    threads = ThreadpoolController()
     for number in range(-(-n_rows // BLOCK_ROWS)):
         # A whole block always, so that no row depends on n_rows. One thread, because how many
         # threads BLAS takes may change the last bits of a product.
-        with threads.limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             rows, sexes = sampler.block(seed, number)
         size = min(BLOCK_ROWS, n_rows - number * BLOCK_ROWS)
         yield rows[:size], sexes[:size]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +11,9 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from fairmix.estimator._data import Assigned
+from fairmix.export.labels import LabelFile
 from fairmix.input.columns import Columns, categorical_positions, category_levels
 from fairmix.input.groups import (
     Codes,
@@ -29,6 +27,7 @@ from fairmix.input.groups import (
 from fairmix.kernels import Tilt, hard_labels
 from fairmix.kernels.totals import Block, Chunk, FloatArray, IntArray
 from fairmix.mixture.model import Model
+from fairmix.system.files import replacing
 from fairmix.tables import (
     BlockRows,
     Blocks,
@@ -41,14 +40,13 @@ from fairmix.tables import (
     Ties,
     block_start,
 )
+from fairmix.tables.values import by_value
 
 if TYPE_CHECKING:
     from fairmix.tables.dask import DaskFrames
 
 # Categories of a column, and groups, are kept in memory: more than this are an identifier.
 MAX_LEVELS = 100_000
-# Labels are written in row groups of this many rows.
-WRITTEN_ROWS = 2**20
 COUNT = "count_all"
 
 
@@ -191,7 +189,7 @@ class Look:
     def __call__(self, frame: Frame) -> Seen:
         """Different values of each categorical column, and combinations of the sensitive ones."""
         table = frame.table
-        coded = {name: _plain(table[name]) for name in {*self.categorical, *self.sensitive}}
+        coded = {name: by_value(table[name]) for name in {*self.categorical, *self.sensitive}}
         levels = [coded[name].unique() for name in self.categorical]
         ungrouped = np.zeros(len(table), dtype=bool)
         for name in self.sensitive:
@@ -282,12 +280,6 @@ def _weights(table: pa.Table, name: str) -> FloatArray:
     return np.asarray(values, dtype=np.float64)
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Categories by their values: dictionaries differ from frame to frame."""
-    kind = column.type
-    return column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
-
-
 def _narwhal(table: pa.Table) -> nw.DataFrame[Any]:
     return nw.from_native(table, eager_only=True)
 
@@ -298,28 +290,11 @@ def write_labels(model: Model, blocks: Blocks[Chunk], output: PathLike) -> Path:
     tilt = Tilt(model.mixture.logits(model.theta), model.offsets)
     n_groups = 1 if model.offsets is None else len(model.offsets)
     store = Store(blocks, n_groups, aside=model.places_aside)
-    schema = pa.schema([pa.field("cluster", pa.int32(), nullable=False)])
-    # By process and thread, so that nobody else writes to it.
-    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
 
     def work(block: Block) -> IntArray:
         return hard_labels(block, tilt)
 
-    try:
-        with pq.ParquetWriter(part, schema) as writer:
-            held: list[IntArray] = []
-            for labels in model.table(store).each(work):
-                held.append(labels)
-                if sum(map(len, held)) >= WRITTEN_ROWS:
-                    writer.write_table(_labels_table(held, schema))
-                    held.clear()
-            if held:
-                writer.write_table(_labels_table(held, schema))
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(path) as part, LabelFile(part, every_row=True) as file:
+        for labels in model.table(store).each(work):
+            file.add(labels)
     return path
-
-
-def _labels_table(labels: list[IntArray], schema: pa.Schema) -> pa.Table:
-    return pa.table([np.concatenate(labels)], schema=schema)

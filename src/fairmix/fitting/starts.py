@@ -9,11 +9,11 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from fairmix.kernels.totals import FloatArray, IntArray, Logits, Rows
 from fairmix.mixture.families import Family
 from fairmix.mixture.mixture import Mixture
+from fairmix.system.threads import one_thread
 
 Start = Literal["paper", "kmeans", "random"]
 
@@ -82,7 +82,7 @@ def _kmeans(
         random_state=seed,
     )
     # One thread: on the few rows of a start, more of them only wait for each other.
-    with warnings.catch_warnings(), threadpool_limits(1):
+    with warnings.catch_warnings(), one_thread():
         # Fewer distinct rows than clusters: the estimator reports what is left at the end.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return kmeans.fit(points, sample_weight=weight)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairmix.tables import FileBlocks, Frame
+from fairmix.tables.values import by_value
 
 __all__ = ["FEATURES", "Role", "find_roles"]
 
@@ -204,8 +205,7 @@ def _sketch_all(frame: Frame) -> list[Sketch]:
 
 
 def _sketch(column: pa.ChunkedArray) -> Sketch:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = by_value(column)
     if _is_number(column.type):
         return _sketch_numbers(column)
     if not (_is_text(column.type) or pa.types.is_boolean(column.type)):

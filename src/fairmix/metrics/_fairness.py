@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import cleandoc
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -9,6 +13,20 @@ from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.metrics._assignment import group_mass
 
 Array = NDArray[np.float64]
+
+# What the docstring of each figure says of its parameters and its value.
+SECTIONS = """\
+Parameters
+----------
+assignment, sensitive_features, sample_weight
+    As in `group_counts`.
+
+Returns
+-------
+float
+    {value}
+
+Examples"""
 
 
 def group_counts(
@@ -69,139 +87,115 @@ def group_rates(
     return rates
 
 
-def gap(
-    assignment: object, sensitive_features: object, *, sample_weight: ArrayLike | None = None
-) -> float:
+class Metric(Protocol):
+    """A figure of an assignment, as users call it."""
+
+    __name__: str
+
+    def __call__(
+        self,
+        assignment: object,
+        sensitive_features: object,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """The figure."""
+
+
+def _metric(value: str) -> Callable[[Callable[[Array], float]], Metric]:
+    """Make a figure of the masses of groups one of an assignment; ``value`` documents it."""
+
+    def decorate(figure: Callable[[Array], float]) -> Metric:
+        def metric(
+            assignment: object,
+            sensitive_features: object,
+            *,
+            sample_weight: ArrayLike | None = None,
+        ) -> float:
+            mass = group_mass(assignment, sensitive_features, sample_weight)
+            # A row of weight 0 is as good as absent, and so may its whole group be.
+            return figure(mass[mass.sum(axis=1) > 0])
+
+        # Not by functools.wraps, which would show the signature of the figure.
+        metric.__name__, metric.__qualname__ = figure.__name__, figure.__qualname__
+        metric.__module__, doc = figure.__module__, cleandoc(figure.__doc__ or "")
+        metric.__doc__ = doc.replace("Examples", SECTIONS.format(value=value), 1)
+        return metric
+
+    return decorate
+
+
+@_metric("0.0 with one group only. An empty cluster adds nothing.")
+def gap(mass: Array) -> float:
     """Largest over clusters of the mean, over pairs of groups, of the difference of rates.
 
     With two groups this is the Delta of the paper: max over k of ``|r[0, k] - r[1, k]|``. It is 0
     when every cluster holds the same share of each group, and at most 1.
-
-    Parameters
-    ----------
-    assignment, sensitive_features, sample_weight
-        As in `group_counts`.
-
-    Returns
-    -------
-    float
-        0.0 with one group only. An empty cluster adds nothing.
 
     Examples
     --------
     >>> gap([0, 0, 1, 1, 1, 1], ["a", "a", "a", "a", "b", "b"])
     0.5
     """
-    return CRITERIA["gap"].value(_rates(group_mass(assignment, sensitive_features, sample_weight)))
+    return CRITERIA["gap"].value(_rates(mass))
 
 
-def additive_gap(
-    assignment: object, sensitive_features: object, *, sample_weight: ArrayLike | None = None
-) -> float:
+@_metric("From 0.0 (also with one group only) to 2.0. An empty cluster adds nothing.")
+def additive_gap(mass: Array) -> float:
     """Sum over clusters of the mean, over pairs of groups, of the difference of rates.
-
-    Parameters
-    ----------
-    assignment, sensitive_features, sample_weight
-        As in `group_counts`.
-
-    Returns
-    -------
-    float
-        From 0.0 (also with one group only) to 2.0. An empty cluster adds nothing.
 
     Examples
     --------
     >>> additive_gap([0, 0, 1, 1, 1, 1], ["a", "a", "a", "a", "b", "b"])
     1.0
     """
-    return CRITERIA["additive_gap"].value(
-        _rates(group_mass(assignment, sensitive_features, sample_weight))
-    )
+    return CRITERIA["additive_gap"].value(_rates(mass))
 
 
-def worst_pair_gap(
-    assignment: object, sensitive_features: object, *, sample_weight: ArrayLike | None = None
-) -> float:
+@_metric("0.0 with one group only. An empty cluster adds nothing.")
+def worst_pair_gap(mass: Array) -> float:
     """Largest difference of rates over clusters and pairs of groups.
-
-    Parameters
-    ----------
-    assignment, sensitive_features, sample_weight
-        As in `group_counts`.
-
-    Returns
-    -------
-    float
-        0.0 with one group only. An empty cluster adds nothing.
 
     Examples
     --------
     >>> worst_pair_gap([0, 1, 0, 1, 1, 1], ["a", "a", "b", "b", "c", "c"])
     0.5
     """
-    return CRITERIA["worst_pair_gap"].value(
-        _rates(group_mass(assignment, sensitive_features, sample_weight))
-    )
+    return CRITERIA["worst_pair_gap"].value(_rates(mass))
 
 
-def balance(
-    assignment: object, sensitive_features: object, *, sample_weight: ArrayLike | None = None
-) -> float:
+@_metric(
+    "1.0 with one group only, 0.0 when some cluster lacks a group. Empty clusters are skipped."
+)
+def balance(mass: Array) -> float:
     """Smallest ratio of the mass of two groups in one cluster.
 
     The best that any assignment can reach is the ratio of the smallest to the largest group.
-
-    Parameters
-    ----------
-    assignment, sensitive_features, sample_weight
-        As in `group_counts`.
-
-    Returns
-    -------
-    float
-        1.0 with one group only, 0.0 when some cluster lacks a group. Empty clusters are skipped.
 
     Examples
     --------
     >>> balance([0, 0, 0, 1, 1], ["a", "a", "b", "a", "b"])
     0.5
     """
-    return smallest_ratio(_present(group_mass(assignment, sensitive_features, sample_weight)))
+    return smallest_ratio(mass)
 
 
-def rate_ratio(
-    assignment: object, sensitive_features: object, *, sample_weight: ArrayLike | None = None
-) -> float:
+@_metric(
+    "1.0 with one group only, 0.0 when some cluster lacks a group. Empty clusters are skipped."
+)
+def rate_ratio(mass: Array) -> float:
     """Smallest ratio of the rates of two groups in one cluster.
 
     Unlike `balance` it does not depend on the sizes of the groups: 1 means equal rates everywhere.
-
-    Parameters
-    ----------
-    assignment, sensitive_features, sample_weight
-        As in `group_counts`.
-
-    Returns
-    -------
-    float
-        1.0 with one group only, 0.0 when some cluster lacks a group. Empty clusters are skipped.
 
     Examples
     --------
     >>> rate_ratio([0, 0, 0, 1, 1, 1], ["a", "a", "b", "a", "a", "b"])
     1.0
     """
-    return smallest_ratio(_rates(group_mass(assignment, sensitive_features, sample_weight)))
-
-
-def _present(mass: Array) -> Array:
-    """Only the groups that have any mass: a row of weight 0 is as good as absent."""
-    present: Array = mass[mass.sum(axis=1) > 0]
-    return present
+    return smallest_ratio(_rates(mass))
 
 
 def _rates(mass: Array) -> Array:
-    present = _present(mass)
-    rates: Array = present / present.sum(axis=1, keepdims=True)
+    rates: Array = mass / mass.sum(axis=1, keepdims=True)
     return rates

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmix.plot._axes import FULL, HOLLOW, TITLES, Kinds, axes, draw_points, name_point
+from fairmix.plot._display import FULL, HOLLOW, TITLES, Display, Kinds, draw_points, name_point
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairmix.studies import Comparison
 
 
-class ComparisonDisplay:
+class ComparisonDisplay(Display):
     """Picture of a comparison of methods.
 
     Filled points are on the front, joined by a line; hollow ones are dominated. Each is labelled
@@ -79,10 +79,8 @@ class ComparisonDisplay:
         ----------
         comparison : Comparison
             Of `fairmix.compare`. Methods without figures are left out.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-        held_out : bool, default=False
-            Figures of the held-out rows.
+        ax, held_out
+            As in `fairmix.studies.Comparison.plot`.
 
         Returns
         -------
@@ -100,20 +98,7 @@ class ComparisonDisplay:
             y_name=TITLES["cost"] + where,
         ).plot(ax)
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        ComparisonDisplay
-        """
-        self.ax_ = ax = axes(ax)
-        self.figure_ = ax.figure
+    def _draw(self, ax: Axes) -> None:
         kinds: Kinds = {
             "front": (~self.dominated, "on the front", FULL),
             "dominated": (self.dominated, "dominated", HOLLOW),
@@ -124,7 +109,6 @@ class ComparisonDisplay:
         ax.margins(0.08)
         if self.points_:
             ax.legend()
-        return self
 
     def _name_points(self, ax: Axes) -> None:
         """Names grow towards the middle and lie away from the nearest point: few overlap."""

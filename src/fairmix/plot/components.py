@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairmix.input.columns import Columns, as_frame
 from fairmix.input.groups import encode_groups
-from fairmix.plot._axes import PALETTE, axes
+from fairmix.plot._display import PALETTE, Display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ SHOWN = 2000  # points; more would only be a blot
 REACH = 2.0  # standard deviations from the mean to the ellipse
 
 
-class ComponentsDisplay:
+class ComponentsDisplay(Display):
     """Picture of the components: an ellipse at two standard deviations around each mean.
 
     Parameters
@@ -185,20 +185,7 @@ class ComponentsDisplay:
             axis_names=axis_names,
         ).plot(ax)
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        ComponentsDisplay
-        """
-        self.ax_ = ax = axes(ax)
-        self.figure_ = ax.figure
+    def _draw(self, ax: Axes) -> None:
         from matplotlib.patches import Ellipse
 
         colours = [PALETTE[k % len(PALETTE)] for k in range(len(self.means))]
@@ -218,7 +205,6 @@ class ComponentsDisplay:
         ax.set(xlabel=self.axis_names[0], ylabel=self.axis_names[1])
         ax.autoscale_view()
         ax.grid(alpha=0.3)
-        return self
 
 
 def _full(covariances: NDArray[Any], kind: str, n_components: int, n_columns: int) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmix.plot._axes import BLUE, ORANGE, TITLES, axes
+from fairmix.plot._display import BLUE, ORANGE, TITLES, Display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
 
 
-class ConvergenceDisplay:
+class ConvergenceDisplay(Display):
     """Picture of a fit.
 
     The objective has the axis on the left, the gap of the probabilities that on the right.
@@ -69,20 +69,7 @@ class ConvergenceDisplay:
         gap = history["gap"] if len(estimator.groups_) > 1 else None
         return cls(objective=history["objective"], gap=gap).plot(ax)
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        ConvergenceDisplay
-        """
-        self.ax_ = ax = axes(ax)
-        self.figure_ = ax.figure
+    def _draw(self, ax: Axes) -> None:
         steps = np.arange(1, len(self.objective) + 1)
         few: dict[str, Any] = {"marker": "o", "markersize": 3} if len(steps) < 60 else {}
         (self.line_,) = ax.plot(steps, self.objective, color=BLUE, label="objective", **few)
@@ -98,4 +85,3 @@ class ConvergenceDisplay:
             right.set_ylabel(TITLES["soft_gap"], color=ORANGE)
             right.set_ylim(bottom=0)
             ax.legend(handles=[self.line_, self.gap_line_], loc="best")
-        return self

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmix.plot._axes import (
+from fairmix.plot._display import (
     FULL,
     HOLLOW,
     ORANGE,
     RED,
     TITLES,
+    Display,
     Kinds,
-    axes,
     check_choice,
     draw_points,
     name_point,
 )
 from fairmix.results.verdict import MISSED
 from fairmix.trials.rows import FrontRow, dominated_rows
-from fairmix.trials.walks import MAX_GAPS, walk_bounds
+from fairmix.trials.walks import MAX_GAPS, Trials
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ FAIRNESS = ("gap", "label_gap", "soft_gap", "max_gap", "balance")
 QUALITY = ("cost", "nll")
 
 
-class ParetoFrontDisplay:
+class ParetoFrontDisplay(Display):
     """Picture of a Pareto front.
 
     Filled points are on the front, joined by a line; hollow ones are dominated in what the axes
@@ -116,9 +116,7 @@ class ParetoFrontDisplay:
         -------
         ParetoFrontDisplay
         """
-        rows, models = walk_bounds(
-            estimator, X, sensitive_features=sensitive_features, max_gaps=max_gaps
-        )
+        rows, models = Trials(estimator, X, sensitive_features).over_bounds(max_gaps)
         return cls._from_rows(rows, models, ax, x, y)
 
     @classmethod
@@ -177,20 +175,7 @@ class ParetoFrontDisplay:
             y_name=TITLES[y],
         ).plot(ax)
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        ParetoFrontDisplay
-        """
-        self.ax_ = ax = axes(ax)
-        self.figure_ = ax.figure
+    def _draw(self, ax: Axes) -> None:
         plain = np.isinf(self.max_gap)
         cross = {"marker": "x", "color": RED, "s": 90}
         kinds: Kinds = {
@@ -203,7 +188,6 @@ class ParetoFrontDisplay:
         self._name_points(ax)
         ax.set(xlabel=self.x_name, ylabel=self.y_name)
         ax.legend()
-        return self
 
     def _name_points(self, ax: Axes) -> None:
         """Bounds beside the points, in turn on either side of the line: tight ones lie close."""

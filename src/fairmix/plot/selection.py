@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmix.plot._axes import BLUE, GREEN, GREY, ORANGE, RED, axes
+from fairmix.plot._display import BLUE, GREEN, GREY, ORANGE, RED, Display
 from fairmix.results.verdict import MISSED
 from fairmix.trials.rows import SelectionRow, best_row
-from fairmix.trials.walks import NUMBERS, walk_numbers
+from fairmix.trials.walks import NUMBERS, Trials
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STYLES = {"bic": (BLUE, "o"), "aic": (ORANGE, "s"), "icl": (GREEN, "^")}
 
 
-class SelectionDisplay:
+class SelectionDisplay(Display):
     """Picture of a choice of the number of clusters.
 
     One line per criterion, lower is better; a dashed line stands at the number chosen, and a
@@ -98,13 +98,7 @@ class SelectionDisplay:
         -------
         SelectionDisplay
         """
-        rows, _ = walk_numbers(
-            estimator,
-            X,
-            sensitive_features=sensitive_features,
-            n_components=n_components,
-            criterion=criterion,
-        )
+        rows, _ = Trials(estimator, X, sensitive_features).over_numbers(n_components, criterion)
         return cls._from_rows(rows, criterion, ax)
 
     @classmethod
@@ -134,20 +128,7 @@ class SelectionDisplay:
             doubtful=[row.verdict == MISSED or row.non_empty < row.n_components for row in rows],
         ).plot(ax)
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        SelectionDisplay
-        """
-        self.ax_ = ax = axes(ax)
-        self.figure_ = ax.figure
+    def _draw(self, ax: Axes) -> None:
         self.lines_ = {}
         for name, values in self.values.items():
             color, marker = STYLES[name]
@@ -170,4 +151,3 @@ class SelectionDisplay:
         ax.set_xticks(self.n_components)
         ax.grid(alpha=0.3)
         ax.legend()
-        return self

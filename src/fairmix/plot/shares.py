@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fairmix.input.groups import encode_groups
 from fairmix.metrics import group_counts
-from fairmix.plot._axes import PALETTE, axes
+from fairmix.plot._display import PALETTE, Display
 from fairmix.results.profile import share_interval
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairmix.results.profile import Profile
 
 
-class GroupSharesDisplay:
+class GroupSharesDisplay(Display):
     """Picture of the groups in each cluster.
 
     One bar per cluster, cut by the shares of the groups. Dashed lines stand at the shares in all
@@ -100,10 +100,8 @@ class GroupSharesDisplay:
         ----------
         labels : array-like of shape (n_rows,)
             Cluster of each row.
-        sensitive_features : array-like or table
-            Group of each row.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+        sensitive_features, ax
+            As in `from_estimator`.
 
         Returns
         -------
@@ -125,8 +123,8 @@ class GroupSharesDisplay:
         ----------
         profile : fairmix.results.profile.Profile
             Counts of the rows.
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+        ax
+            As in `from_estimator`.
 
         Returns
         -------
@@ -139,20 +137,7 @@ class GroupSharesDisplay:
             title=profile.title,
         ).plot(ax)
 
-    def plot(self, ax: Axes | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        GroupSharesDisplay
-        """
-        self.ax_ = ax = axes(ax)
-        self.figure_ = ax.figure
+    def _draw(self, ax: Axes) -> None:
         sizes = self.counts.sum(axis=0)
         shares = self.counts / np.where(sizes > 0, sizes, 1)
         tops = shares.cumsum(axis=0)
@@ -179,7 +164,6 @@ class GroupSharesDisplay:
             handles, names = [*handles, self.lines_[0]], [*names, "in all rows"]
         # Beside the bars, which fill the axes.
         ax.legend(handles, names, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-        return self
 
     def _draw_intervals(self, ax: Axes, place: Any, sizes: Any) -> None:
         """At each cut: the groups below it together are a share too."""

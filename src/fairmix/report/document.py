@@ -31,8 +31,8 @@ from fairmix.report.verdict import (
     judged,
 )
 from fairmix.results.profile import Profile
+from fairmix.results.text import cell
 from fairmix.results.verdict import Verdict
-from fairmix.studies.result import figure
 
 if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
@@ -212,7 +212,7 @@ def _front(
             "bound": _bound(row.max_gap),
             "gap": gap_text(*gap),
             "balance": "hidden" if balance is None else value(balance),
-            "cost": figure("cost", row.cost) if row.cost == row.cost else "none",
+            "cost": cell("cost", row.cost) if row.cost == row.cost else "none",
             "nll": value(row.nll),
             "clusters": row.non_empty,
             "verdict": row.verdict,

@@ -9,7 +9,7 @@ from typing import Any
 
 from fairmix.reproduction.methods import METHODS
 from fairmix.reproduction.registry import ENTRIES
-from fairmix.reproduction.store import replace_text
+from fairmix.system.files import replace_file
 
 HEAD = """\
 # The paper, reproduced
@@ -42,7 +42,7 @@ def write_page(folder: Path, page: Path) -> None:
         document = json.loads(path.read_text(encoding="utf-8"))
         documents[document["entry"]] = document
     ordered = [documents[name] for name in ENTRIES if name in documents]
-    replace_text(page, render(ordered, link=_link(folder, page.parent)))
+    replace_file(page, render(ordered, link=_link(folder, page.parent)).encode())
 
 
 def render(documents: Sequence[dict[str, Any]], *, link: str) -> str:

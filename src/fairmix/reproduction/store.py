@@ -16,6 +16,7 @@ from fairmix.reproduction.result import Entry, Result
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.units import Numbers, Unit
 from fairmix.reproduction.views import describe
+from fairmix.system.files import replace_file
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "POT")
 
@@ -87,7 +88,7 @@ class Store:
             ],
             "units": [{"unit": task.to_json(), "numbers": done[task]} for task in done],
         }
-        replace_text(self.folder / f"{entry.name}.json", to_text(document))
+        replace_file(self.folder / f"{entry.name}.json", to_text(document).encode())
 
 
 def to_text(document: dict[str, Any]) -> str:
@@ -96,13 +97,6 @@ def to_text(document: dict[str, Any]) -> str:
     head = json.dumps(document, indent=1, ensure_ascii=False)
     lines = ",\n".join(json.dumps(unit, ensure_ascii=False) for unit in units)
     return f'{head[:-2]},\n "units": [\n{lines}\n ]\n}}\n'
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file at once: a reader never sees a part of it."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
 
 
 def versions() -> dict[str, str]:

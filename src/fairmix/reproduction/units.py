@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from fairmix import metrics
 from fairmix.reproduction import views
 from fairmix.reproduction.extras import EXTRAS
 from fairmix.reproduction.methods import METHODS
 from fairmix.reproduction.views import Prepared, View
+from fairmix.system.threads import one_thread
 
 Numbers = dict[str, Any]
 
@@ -80,7 +80,7 @@ def unit(
 
 def compute(task: Unit) -> Numbers:
     """Fit and measure; a fit that fails leaves the numbers out and says why."""
-    with warnings.catch_warnings(record=True) as caught, threadpool_limits(1):
+    with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
         method = METHODS[task.method]
         model = method.make(task.clusters, task.seed, dict(task.settings))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.input.groups import Groups, MissingGroups, encode_groups
 from fairmix.metrics._assignment import Assignment, Labels, read_assignment, read_weights
+from fairmix.results.text import aligned, shortened
 from fairmix.results.verdict import listed_groups
+from fairmix.system.libraries import frame_library
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +43,10 @@ class Figure:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        if np.isnan(self.value):
+            return "-"
+        known = "" if np.isnan(self.low) else f" [{self.low:.4f}, {self.high:.4f}]"
+        return f"{self.value:.4f}{known}"
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ class FairnessTable:
     def __str__(self) -> str:
         n_groups = len(self.clusters[0].counts)
         head = (
-            f"{len(self.clusters)} clusters, {n_groups} groups ({_cut(self.title, 30)}), "
+            f"{len(self.clusters)} clusters, {n_groups} groups ({shortened(self.title, 30)}), "
             f"{self.n_rows:,} rows; [{100 * self.confidence:.4g}% bootstrap intervals]"
         )
         if self.unjudged:
@@ -133,7 +137,7 @@ class FairnessTable:
         figures = [
             f"{name.replace('_', ' '):<{width}}  {figure}" for name, figure in self.summary.items()
         ]
-        return "\n".join([head, "", *figures, "", *_aligned(self.clusters)])
+        return "\n".join([head, "", *figures, "", _clusters_text(self.clusters)])
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as dicts and tuples of plain numbers and strings, ready for JSON."""
@@ -148,7 +152,7 @@ class FairnessTable:
             Columns ``cluster, group, judged, count, share, rate, rate_low, rate_high, size,
             balance, ...``.
         """
-        frame: pd.DataFrame = _library("pandas").DataFrame(self._columns())
+        frame: pd.DataFrame = frame_library("pandas").DataFrame(self._columns())
         return frame
 
     def to_polars(self) -> pl.DataFrame:
@@ -159,7 +163,7 @@ class FairnessTable:
         polars.DataFrame
             The same columns as `to_pandas`.
         """
-        frame: pl.DataFrame = _library("polars").DataFrame(self._columns())
+        frame: pl.DataFrame = frame_library("polars").DataFrame(self._columns())
         return frame
 
     def _columns(self) -> dict[str, list[Any]]:
@@ -399,36 +403,22 @@ def _spread(name: str, figures: list[Figure]) -> dict[str, list[float]]:
     return {name + end: [getattr(f, field) for f in figures] for end, field in ends.items()}
 
 
-def _library(name: str) -> Any:
-    """Import late: neither library is needed for anything else."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            f"to_{name}() needs {name}, which is not installed. Install it or use to_dict()."
-        ) from error
-
-
-def _cut(name: str, width: int) -> str:
-    return name if len(name) <= width else f"{name[: width - 1]}…"
-
-
-def _aligned(clusters: tuple[ClusterRow, ...]) -> list[str]:
+def _clusters_text(clusters: tuple[ClusterRow, ...]) -> str:
     """One line per cluster and group; the figures of a cluster on its first line."""
-    lines = [("group", "cluster", "size", "balance", "rate ratio", "count", "rate", "", "share")]
+    head = ["cluster", "size", "balance", "rate ratio", "group", "count", "rate", "", "share"]
+    lines = [head]
     for row in clusters:
         ratios = (f"{row.balance.value:.3f}", f"{row.rate_ratio.value:.3f}")
-        first = (_cut(row.cluster, 12), f"{row.size:,.0f}", *ratios)
+        first = [shortened(row.cluster, 12), f"{row.size:,.0f}", *ratios]
         for group, rate in row.rates.items():
             interval = f"[{rate.low:.3f}, {rate.high:.3f}]"
             numbers = (f"{row.counts[group]:,.0f}", f"{rate.value:.3f}", interval)
-            lines.append((group, *first, *numbers, f"{row.shares[group]:.3f}"))
-            first = ("", "", "", "")
-    longest, *widths = (max(map(len, column)) for column in zip(*lines, strict=True))
-    longest = min(longest, LINE - sum(widths) - 2 * len(widths))
-    out = []
-    for group, cluster, *cells in lines:
-        right = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-        right.insert(3, _cut(group, longest).ljust(longest))
-        out.append("  ".join([cluster.ljust(widths[0]), *right]))
-    return out
+            lines.append([*first, group, *numbers, f"{row.shares[group]:.3f}"])
+            first = [""] * len(first)
+    # Names of groups give way where the line would be too long.
+    place = head.index("group")
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    left = LINE - sum(widths) + widths[place] - 2 * (len(widths) - 1)
+    for line in lines:
+        line[place] = shortened(line[place], left)
+    return aligned(lines, words=(0, place))

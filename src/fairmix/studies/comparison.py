@@ -1,34 +1,164 @@
-"""Comparison: several clustering methods on the same rows, by the same measures."""
+"""A comparison: several clustering methods on the same rows, by the same measures."""
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from inspect import signature
-from math import inf, nan
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isnan
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import DensityMixin, clone
-from sklearn.cluster import KMeans
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_array
 
-from fairmix import metrics
-from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairKMeans
-from fairmix.criteria import CRITERIA, criterion_named
+from fairmix.criteria import criterion_named
 from fairmix.estimator import FairMixture
 from fairmix.input.groups import MissingGroups
-from fairmix.results.verdict import MIN_GROUP_SIZE, Verdict, judge_counts
-from fairmix.studies.comparison_table import HELD_OUT, Comparison, MethodRow, mark_beaten
-from fairmix.system.memory import PeakMemory
+from fairmix.plot import ComparisonDisplay
+from fairmix.results.text import rows_text
+from fairmix.results.verdict import MIN_GROUP_SIZE, listed_groups
+from fairmix.studies.methods import (
+    HELD_OUT,
+    GroupedRows,
+    MethodRow,
+    mark_beaten,
+    measure,
+    read_methods,
+)
+from fairmix.studies.result import ResultTable
 from fairmix.system.progress import progress
+from fairmix.trials.rows import dominated_points
 
-__all__ = ["Comparison", "MethodRow", "compare", "default_methods"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Comparison", "compare"]
+
+FIGURES = ("cost", "gap", "soft_gap", "balance", "nll")  # of the rows of the fit, and held-out ones
+RUN = ("clusters", "seconds", "peak_mb", "assigns_unseen", "needs_group")  # of the fit itself
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(ResultTable):
+    """Result of `fairmix.compare`; prints as a table.
+
+    Attributes
+    ----------
+    rows : tuple of MethodRow
+        Figures of each method.
+    models : mapping of str to estimator
+        The fitted methods, by name, without those that failed.
+    criterion : str
+        What ``gap`` is.
+    n_train, n_test : int
+        Rows of the fit, and rows held out.
+    unjudged : dict of str to int
+        Groups with too few rows of the fit to be judged, and these rows.
+
+    Examples
+    --------
+    >>> row = MethodRow("mine", 12.0, 0.1, balance=0.7, clusters=3, assigns_unseen=True)
+    >>> print(Comparison((row,)))
+    method  cost     gap  soft gap  balance  nll  verdict  clusters  seconds  peak MB  unseen  group
+    mine    12.0  0.1000         -   0.7000    -        -         3        -        -     yes      -
+    """
+
+    rows: tuple[MethodRow, ...]
+    models: Mapping[str, Any] = field(default_factory=dict)
+    criterion: str = "gap"
+    n_train: int = 0
+    n_test: int = 0
+    unjudged: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        marks = [_mark(row) for row in self.rows]
+        parts = self.tables((*FIGURES, "verdict"), RUN, marks)
+        notes = self.notes()
+        if self.unjudged:
+            notes.insert(0, f"not judged: {listed_groups(self.unjudged)}")
+        return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
+
+    def tables(
+        self, figures: Sequence[str], run: Sequence[str], marks: Sequence[str] | None = None
+    ) -> list[str]:
+        """The rows as text, and a second text of the held-out rows where there are some.
+
+        Parameters
+        ----------
+        figures : sequence of str
+            Columns that are of rows, and so of held-out rows too.
+        run : sequence of str
+            Columns that are of the fit.
+        marks : sequence of str, default=None
+            A word behind each row.
+
+        Returns
+        -------
+        list of str
+        """
+        parts = [rows_text(self.rows, ("method", *figures, *run), marks=marks)]
+        if self.n_test:
+            able = [row for row in self.rows if row.assigns_unseen]
+            title = f"On {self.n_test:,} held-out rows (above: {self.n_train:,} rows of the fit):"
+            parts.append(f"{title}\n{rows_text(able, ('method', *figures), before=HELD_OUT)}")
+        return parts
+
+    def notes(self) -> list[str]:
+        """Why methods have no figures, and what they warned of.
+
+        Returns
+        -------
+        list of str
+        """
+        return [
+            f"{row.method}: {note}"
+            for row in self.rows
+            for note in (*([row.error] if row.error else []), *row.warnings)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """``criterion``, ``n_train``, ``n_test``, ``unjudged``, and the rows as dicts."""
+        sizes = {"n_train": self.n_train, "n_test": self.n_test, "unjudged": dict(self.unjudged)}
+        return {"criterion": self.criterion, **sizes, **super().to_dict()}
+
+    def plot(self, ax: Axes | None = None, *, held_out: bool = False) -> ComparisonDisplay:
+        """Draw cost against gap; see `fairmix.plot.ComparisonDisplay`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        held_out : bool, default=False
+            Figures of the held-out rows.
+
+        Returns
+        -------
+        ComparisonDisplay
+        """
+        return ComparisonDisplay.from_comparison(self, ax=ax, held_out=held_out)
+
+    def points(self, *, held_out: bool = False) -> list[tuple[str, float, float, bool]]:
+        """Method, gap, cost and whether it is dominated, of the methods that have both figures.
+
+        Parameters
+        ----------
+        held_out : bool, default=False
+            Figures of the held-out rows.
+
+        Returns
+        -------
+        list of tuple
+        """
+        if held_out and not self.n_test:
+            raise ValueError("held_out=True, but no rows were held out. Set test_size in compare.")
+        before = HELD_OUT if held_out else ""
+        found = [
+            (row.method, getattr(row, f"{before}gap"), getattr(row, f"{before}cost"))
+            for row in self.rows
+        ]
+        found = [point for point in found if not isnan(point[1] + point[2])]
+        beaten = dominated_points([(gap, cost) for _, gap, cost in found])
+        return [(*point, below) for point, below in zip(found, beaten, strict=True)]
 
 
 def compare(
@@ -107,7 +237,7 @@ def compare(
     [('K-means', 'never'), ('fair mixture', 'yes')]
     """
     criterion_named(criterion)
-    chosen = _read_methods(methods, n_clusters, criterion, min_group_size, random_state)
+    chosen = read_methods(methods, n_clusters, criterion, min_group_size, random_state)
     # The same door as that of the model, which takes names of columns.
     door = FairMixture(min_group_size=min_group_size, missing_groups=missing_groups)
     door._validate_params()
@@ -120,7 +250,7 @@ def compare(
     data = check_array(X, dtype=(np.float64, np.float32), order="C", input_name="X")
     known = groups.codes >= 0
     names = np.asarray(groups.names)[groups.codes[known]]
-    train = _Rows(data[known], names, criterion, min_group_size)
+    train = GroupedRows(data[known], names, criterion, min_group_size)
     test = None
     if test_size is not None:
         parts = train_test_split(
@@ -133,7 +263,7 @@ def compare(
     rows, models = [], {}
     with progress("compare", len(chosen), shown=bool(verbose)) as tick:
         for name, method in chosen.items():
-            row, model = _measure(name, method, train, test)
+            row, model = measure(name, method, train, test)
             rows.append(row)
             if model is not None:
                 models[name] = model
@@ -142,226 +272,7 @@ def compare(
     return Comparison(mark_beaten(rows), models, criterion, len(train.X), n_test, train.unjudged)
 
 
-def default_methods(
-    n_clusters: int,
-    *,
-    criterion: str = "gap",
-    min_group_size: int = MIN_GROUP_SIZE,
-    random_state: int = 0,
-) -> dict[str, Any]:
-    """K-means, the plain mixture, the fair mixtures and the baselines, with their defaults.
-
-    Parameters
-    ----------
-    n_clusters : int
-        Clusters of each.
-    criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
-        What the fair mixtures bound.
-    min_group_size : int, default=30
-        Of the mixtures.
-    random_state : int, default=0
-        Seed of each.
-
-    Returns
-    -------
-    dict of str to clusterer
-
-    Examples
-    --------
-    >>> from fairmix.studies.comparison import default_methods
-    >>> len(default_methods(3))
-    7
-    """
-    fair: dict[str, Any] = {
-        "criterion": criterion,
-        "min_group_size": min_group_size,
-        "random_state": random_state,
-    }
-    return {
-        # As many starts as the baselines have.
-        "K-means": KMeans(n_clusters, n_init=10, random_state=random_state),
-        "plain mixture": FairMixture(n_clusters, fairness_strength=0, **fair),
-        "fair mixture, blind": FairMixture(n_clusters, assignment="blind", **fair),
-        "fair mixture, aware": FairMixture(n_clusters, assignment="aware", **fair),
-        "FairletKMeans": FairletKMeans(n_clusters, random_state=random_state),
-        "VariationalFairKMeans": VariationalFairKMeans(n_clusters, random_state=random_state),
-        "AlignedFairKMeans": AlignedFairKMeans(n_clusters, random_state=random_state),
-    }
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows, the name of the group of each, and what their gap is.
-
-    ``among`` are the groups that may be judged; None: all.
-    """
-
-    X: NDArray[Any]
-    groups: NDArray[Any]
-    criterion: str
-    min_group_size: int
-    among: tuple[str, ...] | None = None
-
-    def take(self, rows: NDArray[np.intp]) -> _Rows:
-        return replace(self, X=self.X[rows], groups=self.groups[rows])
-
-    @property
-    def unjudged(self) -> dict[str, int]:
-        """Groups that are too small, or too small in the fit, and their rows."""
-        return self._judge(np.zeros(len(self.groups), dtype=int), inf, self.criterion).unjudged
-
-    @property
-    def judged(self) -> tuple[str, ...]:
-        small = self.unjudged
-        return tuple(name for name in np.unique(self.groups).tolist() if name not in small)
-
-    def figures(self, model: Any, labels: Any, before: str = "") -> dict[str, Any]:
-        """Figures of a fitted method, by their names in the table."""
-        soft, soft_gap = None, nan
-        if hasattr(model, "predict_proba"):
-            soft = _ask(model.predict_proba, self)
-            soft_gap = self._fairness(self._gap, soft)
-        # Other methods have a score too, but it is no likelihood.
-        density = isinstance(model, DensityMixin) and hasattr(model, "score_samples")
-        bound, criterion, of = _bound(model)
-        found = {
-            "cost": metrics.clustering_cost(self.X, labels),
-            "gap": self._fairness(self._gap, labels),
-            "soft_gap": soft_gap,
-            "balance": self._fairness(metrics.balance, labels),
-            "nll": -float(np.mean(model.score_samples(self.X))) if density else nan,
-            "verdict": self._judge(
-                soft if of == "probabilities" else labels, bound, criterion, of
-            ).word,
-        }
-        return {before + name: value for name, value in found.items()}
-
-    def _gap(self, assignment: Any, groups: NDArray[Any]) -> float:
-        """The criterion, which need not be one of those in `fairmix.metrics`."""
-        return CRITERIA[self.criterion].value(metrics.group_rates(assignment, groups))
-
-    def _fairness(self, metric: Callable[..., float], assignment: Any) -> float:
-        """A metric of the groups that are judged; NaN where they are fewer than two."""
-        judged = self.judged
-        if len(judged) < 2:
-            return nan
-        rows = np.isin(self.groups, judged)
-        return metric(np.asarray(assignment)[rows], self.groups[rows])
-
-    def _judge(self, assignment: Any, bound: float, criterion: str, of: str = "labels") -> Verdict:
-        return judge_counts(
-            metrics.group_counts(assignment, self.groups),
-            np.unique(self.groups).tolist(),
-            bound,
-            criterion=criterion,
-            min_group_size=self.min_group_size,
-            among=self.among,
-            of=of,
-        )
-
-
-def _bound(model: Any) -> tuple[float, str, str]:
-    """The bound that a method keeps by its own account, its criterion, and what it is of."""
-    if isinstance(model, FairMixture) and model.fairness_strength == "auto":
-        return model.max_gap, model.criterion, model.gap_of
-    if isinstance(model, AlignedFairKMeans):
-        return model.max_gap, "worst_pair_gap", "labels"
-    return inf, "gap", "labels"
-
-
-def _measure(name: str, method: Any, train: _Rows, test: _Rows | None) -> tuple[MethodRow, Any]:
-    """The row of a method, and the fitted model, None if it failed."""
-    row = MethodRow(name)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        # Whatever goes wrong in one method must not cost the results of the others.
-        try:
-            model, row = _fit(row, clone(method), train)
-        except Exception as error:
-            model, row = None, replace(MethodRow(name), error=f"{type(error).__name__}: {error}")
-        said = []
-        if test is not None and row.assigns_unseen:
-            try:
-                labels = _ask(model.predict, test)
-                row = replace(row, **test.figures(model, labels, HELD_OUT))
-            except Exception as error:
-                said = [f"no figures of held-out rows: {error}"]
-    said = [*(str(warning.message) for warning in caught), *said]
-    return replace(row, warnings=tuple(dict.fromkeys(said))), model
-
-
-def _fit(row: MethodRow, model: Any, train: _Rows) -> tuple[Any, MethodRow]:
-    memory = PeakMemory()
-    began = time.perf_counter()
-    _ask(model.fit, train)
-    seconds, peak = time.perf_counter() - began, memory.growth()
-    needs_group = _needs_group(model, train)
-    # Mixtures of scikit-learn have no labels_.
-    labels = model.labels_ if hasattr(model, "labels_") else _ask(model.predict, train)
-    row = replace(
-        row,
-        clusters=len(np.unique(labels)),
-        seconds=seconds,
-        peak_mb=peak,
-        assigns_unseen=needs_group is not None,
-        needs_group=needs_group,
-        max_gap=_bound(model)[0],
-        **train.figures(model, labels),
-    )
-    return model, row
-
-
-def _ask(method: Any, rows: _Rows) -> Any:
-    """Call with the rows, and with their groups if it takes them."""
-    return method(rows.X, **({"sensitive_features": rows.groups} if _takes_groups(method) else {}))
-
-
-def _takes_groups(method: Any) -> bool:
-    return "sensitive_features" in signature(method).parameters
-
-
-def _needs_group(model: Any, train: _Rows) -> Literal["yes", "no", "never"] | None:
-    """What predict asks for, found by asking it; None if it gives no labels."""
-    if not hasattr(model, "predict"):
-        return None
-    one = train.take(np.arange(1))
-    with suppress(Exception):
-        model.predict(one.X)
-        return "no" if _takes_groups(model.fit) else "never"
-    with suppress(Exception):
-        _ask(model.predict, one)
-        return "yes"
-    return None
-
-
-def _read_methods(
-    methods: Mapping[str, Any] | None,
-    n_clusters: int | None,
-    criterion: str,
-    min_group_size: int,
-    random_state: int,
-) -> Mapping[str, Any]:
-    if methods is None:
-        if n_clusters is None:
-            raise ValueError(
-                "methods=None asks for the default methods, which need n_clusters. Give it."
-            )
-        return default_methods(
-            n_clusters,
-            criterion=criterion,
-            min_group_size=min_group_size,
-            random_state=random_state,
-        )
-    if n_clusters is not None:
-        raise ValueError(
-            f"n_clusters={n_clusters!r} is for methods=None. Set the number in each method."
-        )
-    if not isinstance(methods, Mapping) or not methods:
-        raise TypeError(f"methods={methods!r}. Give a dict of names and clusterers, or None.")
-    for name, method in methods.items():
-        if not hasattr(method, "fit") or not hasattr(method, "get_params"):
-            raise TypeError(
-                f"methods[{name!r}]={method!r} is no scikit-learn clusterer. Give an object with "
-                "fit and get_params, such as KMeans(3)."
-            )
-    return methods
+def _mark(row: MethodRow) -> str:
+    if row.error is not None:
+        return "failed"
+    return "dominated" if row.dominated else ""

@@ -12,7 +12,7 @@ from fairmix.estimator import FairMixture
 from fairmix.plot import ParetoFrontDisplay
 from fairmix.studies.result import ResultTable, path_text
 from fairmix.trials.rows import FrontRow, dominated_rows
-from fairmix.trials.walks import MAX_GAPS, walk_bounds
+from fairmix.trials.walks import MAX_GAPS, Trials
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,12 +111,5 @@ def pareto_front(
     >>> [row.verdict for row in front.rows]
     ['met', 'met']
     """
-    rows, models = walk_bounds(
-        estimator,
-        X,
-        sensitive_features=sensitive_features,
-        max_gaps=max_gaps,
-        sample_weight=sample_weight,
-        verbose=verbose,
-    )
-    return ParetoFront(rows, models)
+    trials = Trials(estimator, X, sensitive_features, sample_weight, verbose)
+    return ParetoFront(*trials.over_bounds(max_gaps))

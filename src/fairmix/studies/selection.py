@@ -10,7 +10,7 @@ from fairmix.estimator import FairMixture
 from fairmix.plot import SelectionDisplay
 from fairmix.studies.result import ResultTable, path_text
 from fairmix.trials.rows import INFORMATION, SelectionRow, best_row
-from fairmix.trials.walks import NUMBERS, walk_numbers
+from fairmix.trials.walks import NUMBERS, Trials
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,12 +120,6 @@ def select_n_components(
     >>> select_n_components(FairMixture(random_state=0), X, n_components=range(1, 4)).best
     2
     """
-    rows, models = walk_numbers(
-        estimator,
-        X,
-        sensitive_features=sensitive_features,
-        n_components=n_components,
-        criterion=criterion,
-        verbose=verbose,
-    )
+    trials = Trials(estimator, X, sensitive_features, verbose=verbose)
+    rows, models = trials.over_numbers(n_components, criterion)
     return Selection(rows, criterion, models)

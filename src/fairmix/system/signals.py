@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -48,6 +49,8 @@ def together() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in SIGNALS}
     # Without `listen` (a thread, a test) somebody else takes care of signals.
     heard = [number for number in SIGNALS if before[number] is _stop]
+    if threading.current_thread() is not threading.main_thread():
+        heard = []  # signals interrupt the main thread only
     for number in heard:
         signal.signal(number, signal.SIG_IGN)
     try:

@@ -1,21 +1,84 @@
-"""One BLAS thread while blocks are worked on: threads are ours, and bits do not depend on them."""
+"""One thread inside a library while our own threads work: bits do not depend on how many it has."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 
+class Gate:
+    """Settings of the process: the first one in makes them, the last one out undoes them.
+
+    Each of two threads that overlap would otherwise restore what it found. The one that entered
+    second found the setting of the first, and so it would stay for good.
+
+    Parameters
+    ----------
+    *settings : callables that give a context
+        What holds while somebody is inside.
+    """
+
+    def __init__(self, *settings: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._made = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                for setting in self._settings:
+                    self._made.enter_context(setting())
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._made.close()
+
+
 @cache
-def _controller() -> ThreadpoolController:
-    # Looking for the libraries takes longer than a prediction of few rows.
+def _blas() -> ThreadpoolController:
+    # Kept, because looking for the libraries takes longer than a prediction of few rows.
+    import scipy.linalg  # noqa: F401  SciPy has a BLAS of its own, which must be loaded to be found.
+
     return ThreadpoolController()
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """A context with one BLAS thread."""
-    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+_one_blas_thread = Gate(lambda: _blas().limit(limits=1, user_api="blas"))
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
+    """A context in which BLAS has one thread, for all threads of the process.
+
+    How many threads share a product may change its last bits.
+
+    Examples
+    --------
+    >>> from threadpoolctl import threadpool_info
+    >>> with one_blas_thread():
+    ...     {library["num_threads"] for library in threadpool_info() if "blas" in library["prefix"]}
+    {1}
+    """
+    return _one_blas_thread
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """A context in which BLAS and OpenMP have one thread, as for k-means of scikit-learn.
+
+    Examples
+    --------
+    >>> with one_thread():
+    ...     1 + 1
+    2
+    """
+    # Looked for anew: scikit-learn's OpenMP may have been loaded a moment ago, and a run of k-means
+    # takes longer than the search.
+    context: AbstractContextManager[Any] = ThreadpoolController().limit(limits=1)
     return context

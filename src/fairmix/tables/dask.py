@@ -15,11 +15,10 @@ import ctypes
 import os
 import pickle
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -27,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from fairmix.kernels.totals import IntArray
+from fairmix.system.threads import Gate, one_blas_thread
 from fairmix.tables._base import (
     BLOCK_ROWS,
     BlockRows,
@@ -54,29 +54,14 @@ TRIM_THRESHOLD, HELD_TRIM = -1, 2**26
 MMAP_THRESHOLD, HELD_MMAP, FIRST_MMAP = -3, 2**25, 2**17
 
 
-def connect(address: str | None = None) -> Client:
-    """A connection to a cluster; close it at the end.
-
-    Parameters
-    ----------
-    address : str or None
-        Address of a scheduler, such as ``"tcp://10.0.0.1:8786"``. None: a cluster of its own,
-        processes of this machine that end with the client, one for each core.
-    """
+def active_client() -> Client:
+    """The client that the user has open."""
     try:
         from distributed import Client
     except ImportError as error:
         raise ImportError(
             "Dask is needed to run on a cluster. Install it: pip install 'fairmix[dask]'."
         ) from error
-    # Any free port: that of another cluster's dashboard would be a warning.
-    return Client(address) if address else Client(threads_per_worker=1, dashboard_address=":0")
-
-
-def active_client() -> Client:
-    """The client that the user has open."""
-    from distributed import Client
-
     try:
         return Client.current()
     except ValueError:
@@ -189,41 +174,6 @@ def _make(parcel: bytes, source: Any, wanted: Sequence[int]) -> Run[Any]:
     return Run(_visit(parcel, source, wanted))
 
 
-class _Gate:
-    """Settings of a process: the first thread in makes them, the last one out undoes them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._settings = ExitStack()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                # More BLAS threads may give other bits.
-                self._settings.enter_context(_blas().limit(limits=1, user_api="blas"))
-                self._settings.enter_context(_memory_held())
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._settings.close()
-
-
-_at_work = _Gate()
-
-
-@cache
-def _blas() -> Any:
-    """The loaded BLAS libraries; to look for them takes longer than a small task."""
-    import scipy.linalg  # noqa: F401  SciPy has a BLAS of its own.
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
 @contextmanager
 def _memory_held() -> Iterator[None]:
     """Do not give the arrays of each block back to the system.
@@ -243,6 +193,10 @@ def _memory_held() -> Iterator[None]:
     finally:
         mallopt(TRIM_THRESHOLD, int(given))
         mallopt(MMAP_THRESHOLD, int(os.environ.get("MALLOC_MMAP_THRESHOLD_", FIRST_MMAP)))
+
+
+# A worker may have several threads, and its settings are those of the process.
+_at_work = Gate(one_blas_thread, _memory_held)
 
 
 class DaskFrames(DaskBlocks[Frame]):

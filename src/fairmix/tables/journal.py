@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import threading
 import time
 import zipfile
 import zlib
@@ -24,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from fairmix.kernels.totals import FloatArray, Logits, Totals
+from fairmix.system.files import replace_file
 
 FORMAT = 1
 # Seconds between two writings, and how many times longer than a writing that must be at least.
@@ -88,20 +87,6 @@ class Journal:
     def remove(self) -> None:
         """Delete the file: the fit is done."""
         self.path.unlink(missing_ok=True)
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file so that at any moment the old one or the whole new one is there."""
-    # By process and thread, so that nobody else writes to it.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _digest(question: tuple[FloatArray | None, ...]) -> int:

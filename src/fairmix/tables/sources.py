@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from fairmix.system.progress import Tick, progress
 from fairmix.tables.text import COMPRESSION, TextFile, all_numbers
+from fairmix.tables.values import value_type
 
 PathLike = str | os.PathLike[str]
 Paths = PathLike | Sequence[PathLike]
@@ -273,5 +274,5 @@ def common_schema(sources: Sequence[ParquetSource | CsvSource]) -> pa.Schema:
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     """The type of the values themselves: categories are values, and all strings are alike."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    kind = value_type(kind)
     return pa.string() if pa.types.is_large_string(kind) else kind

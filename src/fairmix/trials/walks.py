@@ -22,70 +22,12 @@ from fairmix.results.verdict import MISSED
 from fairmix.system.progress import progress
 from fairmix.trials.rows import INFORMATION, FrontRow, SelectionRow, mark_dominated
 
-__all__ = ["MAX_GAPS", "NUMBERS", "walk_bounds", "walk_numbers"]
+__all__ = ["MAX_GAPS", "NUMBERS", "Trials"]
 
 # Bounds that differ in what they cost: below 0.005 hardly any data set shows a difference, and 0.1
 # is close to what many plain mixtures have.
 MAX_GAPS = (0, 0.005, 0.01, 0.02, 0.05, 0.1)
 NUMBERS = range(2, 11)
-
-
-def walk_bounds(
-    estimator: FairMixture,
-    X: Any,
-    *,
-    sensitive_features: Any,
-    max_gaps: Iterable[float] = MAX_GAPS,
-    sample_weight: ArrayLike | None = None,
-    verbose: int = 0,
-) -> tuple[tuple[FrontRow, ...], tuple[FairMixture, ...]]:
-    """Rows and models, from the tightest bound to the loosest: see `fairmix.pareto_front`."""
-    bounds = _read_bounds(max_gaps)
-    _check_bounded(estimator, sensitive_features)
-    fits = _Fits(estimator, X, sensitive_features, sample_weight, bool(verbose))
-    rows: list[FrontRow] = []
-    models: list[FairMixture] = []
-    with progress("front", 2 * len(bounds) - 1, shown=bool(verbose)) as tick:
-        for bound in bounds:
-            began = time.perf_counter()
-            chosen = {"fairness_strength": 0} if bound == inf else {"max_gap": bound}
-            kept = fits.fit(clone(estimator), warm_start=False, **chosen)
-            tick(f"max_gap {bound:g}  gap {kept.model.gap_:.4f}")
-            if models:
-                warm = fits.fit(copy.copy(models[-1]), warm_start=True, **chosen)
-                kept = max(kept, warm, key=_Fit.rank)
-                tick(f"max_gap {bound:g}  gap {kept.model.gap_:.4f}")
-            rows.append(_front_row(bound, kept, X, sample_weight, time.perf_counter() - began))
-            models.append(kept.model)
-    return mark_dominated(rows), tuple(models)
-
-
-def walk_numbers(
-    estimator: FairMixture,
-    X: Any,
-    *,
-    sensitive_features: Any = None,
-    n_components: Iterable[int] = NUMBERS,
-    criterion: str = "bic",
-    verbose: int = 0,
-) -> tuple[tuple[SelectionRow, ...], tuple[FairMixture, ...]]:
-    """Rows and models by number of clusters: see `fairmix.select_n_components`."""
-    if criterion not in INFORMATION:
-        raise ValueError(f"criterion={criterion!r}. Choose one of {', '.join(INFORMATION)}.")
-    counts = _read_counts(n_components)
-    fits = _Fits(estimator, X, sensitive_features, None, bool(verbose))
-    rows, models = [], []
-    with progress("clusters", len(counts), shown=bool(verbose)) as tick:
-        for count in counts:
-            began = time.perf_counter()
-            kept = fits.fit(clone(estimator), n_components=count)
-            gap = "" if isnan(kept.model.gap_) else f"  gap {kept.model.gap_:.4f}"
-            tick(f"n_components {count}{gap}")
-            values = {name: getattr(kept.model, name)(X) for name in INFORMATION}
-            seconds = time.perf_counter() - began
-            rows.append(SelectionRow(n_components=count, seconds=seconds, **values, **kept.figures))
-            models.append(kept.model)
-    return tuple(rows), tuple(models)
 
 
 @dataclass(frozen=True)
@@ -118,26 +60,80 @@ class _Fit:
         }
 
 
-@dataclass
-class _Fits:
-    """Fits copies of one estimator to one data set, and keeps their warnings."""
+@dataclass(eq=False)
+class Trials:
+    """Fits of copies of one estimator to one data set.
+
+    Parameters
+    ----------
+    estimator : FairMixture
+        The model; itself left as it is.
+    X, sensitive_features, sample_weight
+        As in `FairMixture.fit`.
+    verbose : int, default=0
+        1 shows a progress bar on stderr.
+    """
 
     estimator: FairMixture
     X: Any
     sensitive_features: Any
-    sample_weight: ArrayLike | None
-    bar: bool
-    seen: set[str] = field(default_factory=set)
+    sample_weight: ArrayLike | None = None
+    verbose: int = 0
+    seen: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.estimator, FairMixture):
             raise TypeError(f"estimator={self.estimator!r} is not a FairMixture.")
 
-    def fit(self, model: FairMixture, **chosen: Any) -> _Fit:
+    def over_bounds(
+        self, max_gaps: Iterable[float]
+    ) -> tuple[tuple[FrontRow, ...], tuple[FairMixture, ...]]:
+        """Rows and models, from the tightest bound to the loosest: see `fairmix.pareto_front`."""
+        bounds = _read_bounds(max_gaps)
+        self._check_bounded()
+        rows: list[FrontRow] = []
+        models: list[FairMixture] = []
+        with progress("front", 2 * len(bounds) - 1, shown=bool(self.verbose)) as tick:
+            for bound in bounds:
+                began = time.perf_counter()
+                chosen = {"fairness_strength": 0} if bound == inf else {"max_gap": bound}
+                kept = self._fit(clone(self.estimator), warm_start=False, **chosen)
+                tick(f"max_gap {bound:g}  gap {kept.model.gap_:.4f}")
+                if models:
+                    # The model of a tighter bound is feasible for this one, so a loose bound never
+                    # ends worse than a tight one for want of a good start.
+                    warm = self._fit(copy.copy(models[-1]), warm_start=True, **chosen)
+                    kept = max(kept, warm, key=_Fit.rank)
+                    tick(f"max_gap {bound:g}  gap {kept.model.gap_:.4f}")
+                rows.append(self._front_row(bound, kept, began))
+                models.append(kept.model)
+        return mark_dominated(rows), tuple(models)
+
+    def over_numbers(
+        self, n_components: Iterable[int], criterion: str
+    ) -> tuple[tuple[SelectionRow, ...], tuple[FairMixture, ...]]:
+        """Rows and models by number of clusters: see `fairmix.select_n_components`."""
+        if criterion not in INFORMATION:
+            raise ValueError(f"criterion={criterion!r}. Choose one of {', '.join(INFORMATION)}.")
+        numbers = _read_numbers(n_components)
+        rows, models = [], []
+        with progress("clusters", len(numbers), shown=bool(self.verbose)) as tick:
+            for number in numbers:
+                began = time.perf_counter()
+                kept = self._fit(clone(self.estimator), n_components=number)
+                gap = "" if isnan(kept.model.gap_) else f"  gap {kept.model.gap_:.4f}"
+                tick(f"n_components {number}{gap}")
+                figures = {name: getattr(kept.model, name)(self.X) for name in INFORMATION}
+                figures |= {**kept.figures, "seconds": time.perf_counter() - began}
+                rows.append(SelectionRow(n_components=number, **figures))
+                models.append(kept.model)
+        return tuple(rows), tuple(models)
+
+    def _fit(self, model: FairMixture, **chosen: Any) -> _Fit:
         """Fit; warnings that are not about convergence are shown, each once."""
         given = self.estimator.get_params(deep=False)
         # Two bars at once garble the terminal, so the outer one silences the inner one.
-        model.set_params(**({"verbose": 0} if self.bar else {}), **chosen)
+        model.set_params(**({"verbose": 0} if self.verbose else {}), **chosen)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(
@@ -155,18 +151,29 @@ class _Fits:
                 warnings.warn(text, warning.category, stacklevel=4)
         return _Fit(model, tuple(dict.fromkeys(own)))
 
+    def _front_row(self, bound: float, kept: _Fit, began: float) -> FrontRow:
+        model = kept.model
+        rows, cost = model._rows(self.X), nan
+        numeric = rows.numeric
+        # Beside categories, distances between numbers say too little of the clusters.
+        if numeric is not None and rows.codes is None and not np.isnan(numeric).any():
+            cost = clustering_cost(numeric, model.labels_, sample_weight=self.sample_weight)
+        nll = -model.score(self.X, sample_weight=self.sample_weight)
+        seconds = time.perf_counter() - began
+        return FrontRow(max_gap=bound, cost=cost, nll=nll, seconds=seconds, **kept.figures)
 
-def _front_row(
-    bound: float, kept: _Fit, X: Any, sample_weight: ArrayLike | None, seconds: float
-) -> FrontRow:
-    model = kept.model
-    rows, cost = model._rows(X), nan
-    numeric = rows.numeric
-    # Beside categories, distances between numbers say too little of the clusters.
-    if numeric is not None and rows.codes is None and not np.isnan(numeric).any():
-        cost = clustering_cost(numeric, model.labels_, sample_weight=sample_weight)
-    nll = -model.score(X, sample_weight=sample_weight)
-    return FrontRow(max_gap=bound, cost=cost, nll=nll, seconds=seconds, **kept.figures)
+    def _check_bounded(self) -> None:
+        if self.sensitive_features is None:
+            raise ValueError(
+                "sensitive_features=None: a front compares how groups fare under several bounds. "
+                "Give the group of each row."
+            )
+        strength = self.estimator.fairness_strength
+        if strength != "auto":
+            raise ValueError(
+                f"fairness_strength={strength!r} leaves max_gap unused, and a front walks over "
+                "max_gap. Set fairness_strength='auto'."
+            )
 
 
 def _read_bounds(max_gaps: Iterable[float]) -> list[float]:
@@ -179,26 +186,12 @@ def _read_bounds(max_gaps: Iterable[float]) -> list[float]:
     return [float(bound) for bound in np.unique(given)]
 
 
-def _check_bounded(estimator: FairMixture, sensitive_features: Any) -> None:
-    if sensitive_features is None:
-        raise ValueError(
-            "sensitive_features=None: a front compares how groups fare under several bounds. "
-            "Give the group of each row."
-        )
-    strength = getattr(estimator, "fairness_strength", "auto")
-    if strength != "auto":
-        raise ValueError(
-            f"fairness_strength={strength!r} leaves max_gap unused, and a front walks over "
-            "max_gap. Set fairness_strength='auto'."
-        )
-
-
-def _read_counts(n_components: Iterable[int]) -> list[int]:
+def _read_numbers(n_components: Iterable[int]) -> list[int]:
     """Numbers of clusters, each once, in ascending order."""
     given = list(n_components)
-    if not given or not all(isinstance(count, Integral) and count >= 1 for count in given):
+    if not given or not all(isinstance(number, Integral) and number >= 1 for number in given):
         raise ValueError(
             f"n_components={n_components!r}. Give one or more whole numbers of at least 1, "
             "such as range(2, 11)."
         )
-    return sorted({int(count) for count in given})
+    return sorted({int(number) for number in given})

@@ -13,7 +13,7 @@ from fairmix.export.model_file.decoding import decode
 from fairmix.export.model_file.encoding import encode
 from fairmix.export.model_file.members import array_bytes, document_bytes, read_array, read_document
 from fairmix.export.model_file.snapshot import LOCAL_PARAMETERS, Snapshot
-from fairmix.tables.journal import replace_file
+from fairmix.system.files import replace_file
 
 __all__ = ["LOCAL_PARAMETERS", "ModelFileError", "Snapshot", "read_model", "write_model"]
 

@@ -1,9 +1,10 @@
-"""Axes to draw on, and what several pictures draw."""
+"""What all pictures share: axes to draw on, colours, points with names."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +26,41 @@ TITLES = {
     "nll": "negative log-likelihood per row",
 }
 
+# Points of a kind: which they are, their name in the legend, their style.
 Kinds = Mapping[str, tuple[NDArray[np.bool_], str, dict[str, Any]]]
 
 FULL = {"color": BLUE}
 HOLLOW = {"facecolors": "white", "edgecolors": BLUE}
 
 
-def axes(ax: Axes | None) -> Axes:
-    """The given axes, or those of a new figure."""
-    if ax is not None:
-        return ax
+class Display(ABC):
+    """A picture, as a Display of scikit-learn: what it shows is known before it is drawn."""
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        self
+            The picture, with ``ax_`` and ``figure_``.
+        """
+        self.ax_ = _new_axes() if ax is None else ax
+        self.figure_ = self.ax_.figure
+        self._draw(self.ax_)
+        return self
+
+    @abstractmethod
+    def _draw(self, ax: Axes) -> None:
+        """Draw on the axes."""
+
+
+def _new_axes() -> Axes:
+    """The axes of a new figure."""
     # Imported late: nothing but a picture needs it.
     try:
         from matplotlib import pyplot

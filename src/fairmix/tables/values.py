@@ -1,0 +1,34 @@
+"""Columns by their values: dictionaries, and the type of their codes, differ between blocks."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of what a column holds, of categories that of their values.
+
+    Examples
+    --------
+    >>> value_type(pa.dictionary(pa.int8(), pa.string())).equals(pa.string())
+    True
+    """
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def by_value(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column without a dictionary."""
+    kind = value_type(column.type)
+    return column if kind == column.type else column.cast(kind)
+
+
+def table_by_value(table: pa.Table) -> pa.Table:
+    """The table without dictionaries, so that blocks of it can be put together.
+
+    Examples
+    --------
+    >>> table = pa.table({"town": pa.array(["Rome", "Oslo"]).dictionary_encode()})
+    >>> table_by_value(table).schema.types
+    [DataType(string)]
+    """
+    return pa.table([by_value(column) for column in table.columns], names=table.column_names)
