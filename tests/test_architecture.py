@@ -20,7 +20,6 @@ KNOWN = {
     ("export", "_filled"),
     ("plot", "_model"),
     ("report", "_model"),
-    ("results", "_assignment"),
     ("solvers", "_base"),
     ("studies", "_take_groups"),
     ("studies", "_validate_params"),

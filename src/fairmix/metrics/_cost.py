@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from fairmix.metrics._assignment import Assignment, Labels, read_assignment, read_weights
+from fairmix.metrics.assignment import Assignment, Labels, read_assignment, read_weights
 
 Array = NDArray[np.float64]
 

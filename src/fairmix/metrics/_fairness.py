@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairmix.criteria import CRITERIA, smallest_ratio
-from fairmix.metrics._assignment import group_mass
+from fairmix.metrics.assignment import group_mass
 
 Array = NDArray[np.float64]
 

@@ -29,7 +29,7 @@ from scipy.special import betaincinv, rel_entr
 
 from fairmix.criteria import Criterion, criterion_named
 from fairmix.input.groups import encode_groups, match_groups
-from fairmix.metrics._assignment import Assignment, Labels, read_assignment
+from fairmix.metrics.assignment import Assignment, Labels, read_assignment
 from fairmix.results.verdict import MISSED, NO_BOUND, Verdict
 
 __all__ = ["Certificate", "ChanceGap", "certify", "chance_gap", "sampling_gap"]
