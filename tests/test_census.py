@@ -274,8 +274,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_rows": 0}, r"n_rows=0 is too small. Give at least 1"),
-        ({"seed": -1}, r"seed=-1 is negative. Give a whole number of at least 0"),
+        ({"n_rows": 0}, r"n_rows=0 is too small. Pass at least 1"),
+        ({"seed": -1}, r"seed=-1 is negative. Pass a whole number of at least 0"),
     ],
 )
 def test_refused_arguments(arguments, message, tmp_path):
@@ -286,7 +286,7 @@ def test_refused_arguments(arguments, message, tmp_path):
 
 
 def test_refused_row_groups(tmp_path):
-    with pytest.raises(ValueError, match=r"row_group_rows=1000 is no multiple of 65536"):
+    with pytest.raises(ValueError, match=r"row_group_rows=1000 is not a multiple of 65536"):
         write_census_like(tmp_path / "a.parquet", 10, row_group_rows=1000)
     assert list(tmp_path.iterdir()) == []
 
@@ -352,7 +352,7 @@ def test_parquet_in_the_folder(folder):
     pq.write_table(pa.table(table), folder / "census.parquet")
     check_raw(fetch_census())
     write_census_like(folder / "census.parquet", 100)
-    with pytest.raises(ValueError, match=r"SEX holds \['female', 'male'\], not 0 and 1"):
+    with pytest.raises(ValueError, match=r"SEX contains \['female', 'male'\], not 0 and 1"):
         fetch_census()  # synthetic rows do not pass for real ones
 
 
@@ -382,7 +382,7 @@ def test_download(folder, monkeypatch, tmp_path):
         (raw_lines().replace(b"\t12\t", b"\t\t"), r"conversion error to int32"),
         (raw_lines().replace(b"\t14\t", b"\t"), r"first line has 124 tab-separated columns"),
         (raw_lines().replace(b"\t1014\t", b"\t"), r"Expected 125 columns, got 124"),
-        (raw_lines().replace(b"111\t1\t", b"111\t2\t"), r"SEX holds \[0, 2\], not 0 and 1"),
+        (raw_lines().replace(b"111\t1\t", b"111\t2\t"), r"SEX contains \[0, 2\], not 0 and 1"),
         (raw_lines().replace(b"111\t1\t", b"111\t0\t"), r"share of men is 1.0000, not 0.4800"),
     ],
 )

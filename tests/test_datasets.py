@@ -335,7 +335,7 @@ def test_preprocessing_copies_and_widens():
     ("X", "message"),
     [
         ([1.0, 2.0], r"X has shape \(2,\)"),
-        ([[1.0], [np.inf], [np.nan]], r"X holds NaN or infinity in 2 rows"),
+        ([[1.0], [np.inf], [np.nan]], r"X contains NaN or infinity in 2 rows"),
     ],
 )
 def test_preprocessing_refuses(X, message):
@@ -383,8 +383,8 @@ def test_blobs_repeat_with_the_seed():
     [
         ({"n_rows": 0}, r"n_rows=0 is too small"),
         ({"n_groups": 0}, r"n_groups=0 is too small"),
-        ({"imbalance": 1.5}, r"imbalance=1.5 is no share"),
-        ({"separation": -1.0}, r"separation=-1.0 is no distance"),
+        ({"imbalance": 1.5}, r"imbalance=1.5 is not a share"),
+        ({"separation": -1.0}, r"separation=-1.0 is not a distance"),
     ],
 )
 def test_blobs_refuse(arguments, message):

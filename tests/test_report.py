@@ -133,7 +133,12 @@ def test_the_whole_report_has_every_part(fitted, profile):
     assert "aware: a row's cluster depends on its columns and on its group" in page.words
     for row in front.rows:
         assert f"{row.gap:.4f}" in page.words
-    for heading in ("Groups in each cluster", "What makes each cluster", "Convergence", "Limits"):
+    for heading in (
+        "Groups in each cluster",
+        "What characterises each cluster",
+        "Convergence",
+        "Limits",
+    ):
         assert heading in page.words
     assert html == render(
         profile, model=model, front=front, certificate=certificate, facts={"file": "blobs.csv"}
@@ -257,7 +262,7 @@ def test_the_verdict_says_when_a_bound_is_missed_and_when_rows_are_others(fitted
     said = top(other, model)
     assert said.state == "missed"
     assert said.sentence.startswith("The bound is missed: ")
-    assert f"At the fit the gap of the labels was {model.label_gap_:.4f}" in said.notes[0]
+    assert f"In the fit, the gap of the labels was {model.label_gap_:.4f}" in said.notes[0]
 
 
 def test_a_bound_on_probabilities_is_judged_by_them():
@@ -268,12 +273,12 @@ def test_a_bound_on_probabilities_is_judged_by_them():
     profile = Profile.from_frame(X, model.labels_, groups, clusters=["0", "1", "2"])
     page = Page(render(profile, model=model))
     assert (
-        f"any two groups that fall into one cluster, counted in probabilities, is "
+        f"any two groups that fall into one cluster, measured by probabilities, is "
         f"{model.soft_gap_:.4f}, and the bound is 0.05."
     ) in page.words
     assert f"For the labels it is {model.label_gap_:.4f}." in page.words
     assert f"worst pair gap {model.label_gap_:.4f}" in page.words
-    assert "the bound is on probabilities" in page.words
+    assert "the bound applies to probabilities" in page.words
 
 
 def test_a_plain_mixture_has_no_bound_to_meet(fitted):
@@ -392,7 +397,9 @@ def test_a_bound_that_is_not_judged_is_neither_met_nor_missed():
 def test_a_met_bound_below_a_row_says_so():
     model, profile = model_of("met", bound=0.0)
     assert 0 < model.gap_ <= model.resolution_
-    within = f"the bound is 0 (met as closely as whole rows can, within {model.resolution_:.2g})."
+    within = (
+        f"the bound is 0 (met as closely as whole rows allow, to within {model.resolution_:.2g})."
+    )
     assert within in top(profile, model).sentence
 
 
@@ -409,8 +416,8 @@ def test_the_worst_cluster_is_named_or_said_to_be_hidden():
     sex = np.repeat(["f", "m"], 1000)
     profile = Profile.from_frame(pd.DataFrame({"x": labels * 1.0}), labels, sex)
     notes = top(profile).notes
-    assert "Shares are least even in a cluster with counts that are hidden." in notes
-    assert "The groups differ most in a cluster with counts that are hidden." in notes
+    assert "Shares are least even in a cluster whose counts are hidden." in notes
+    assert "The groups differ most in a cluster whose counts are hidden." in notes
     assert not any("least even in cluster 1" in note for note in notes)
     counts[0] = [30, 120, 850]
     labels = np.concatenate([np.repeat([0, 1, 2], row) for row in counts])
@@ -440,7 +447,7 @@ def test_a_met_bound_is_not_said_to_be_more():
 def test_one_group_has_nothing_to_compare():
     frame, labels = people()
     page = Page(render(Profile.from_frame(frame, labels, ["all"] * 400)))
-    assert "There is one group only (all): nothing to compare." in page.words
+    assert "There is only one group (all), so there is nothing to compare." in page.words
 
 
 def test_many_clusters_groups_and_points_stay_below_two_megabytes(fitted):

@@ -179,7 +179,7 @@ def test_page_tells_what_is_missing() -> None:
     failed = [{"unit": {"method": "FCA"}, "error": "ImportError: no POT"}]
     assert "**FCA failed:** ImportError: no POT" in render([document(errors=failed)], link="x")
     text = render([document(complete=False)], link="x")
-    assert "2 units are done; run it again to go on." in text
+    assert "2 units are done; run it again to continue." in text
     assert "not complete" in text
 
 

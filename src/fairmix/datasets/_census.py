@@ -162,7 +162,7 @@ def collect(batches: Iterator[pa.RecordBatch], n_rows: int, male_share: float) -
             X[start:found, column] = batch.column(name).to_numpy(zero_copy_only=False)
         sex = batch.column("SEX").to_numpy(zero_copy_only=False)
         if not np.isin(sex, (0, 1)).all():
-            raise _refused(f"SEX holds {np.unique(sex)[:5].tolist()}, not 0 and 1")
+            raise _refused(f"SEX contains {np.unique(sex)[:5].tolist()}, not 0 and 1")
         female[start:found] = sex
     if found != n_rows:
         raise _refused(
@@ -237,13 +237,13 @@ def _member(archive: Path | IO[bytes]) -> Iterator[IO[bytes]]:
                     yield file
                 return
     raise FileNotFoundError(
-        f"No {RAW_NAME!r} in the archive, which holds {members}. Delete it from the cache folder "
-        f"of pooch, or set {FOLDER} to a folder with {RAW_NAME} or {PARQUET_NAME}."
+        f"No {RAW_NAME!r} in the archive, which contains {members}. Delete it from pooch's cache "
+        f"folder, or set {FOLDER} to a folder with {RAW_NAME} or {PARQUET_NAME}."
     )
 
 
 def _refused(reason: str) -> ValueError:
     return ValueError(
         f"This is not the known Census file: {reason}. Delete the downloaded file, or put "
-        f"{RAW_NAME} of UCI id 116 into the folder {FOLDER}."
+        f"{RAW_NAME} from UCI id 116 into the folder {FOLDER}."
     )

@@ -260,8 +260,8 @@ def write_census_like(
     _check(n_rows, seed)
     if row_group_rows < 1 or row_group_rows % BLOCK_ROWS:
         raise ValueError(
-            f"row_group_rows={row_group_rows} is no multiple of {BLOCK_ROWS}. Give such a number, "
-            f"for example {4 * BLOCK_ROWS}."
+            f"row_group_rows={row_group_rows} is not a multiple of {BLOCK_ROWS}. Pass such a "
+            f"number, for example {4 * BLOCK_ROWS}."
         )
     path = Path(path)
     n_groups = -(-n_rows // row_group_rows)
@@ -319,6 +319,6 @@ def _sampler() -> Sampler:
 
 def _check(n_rows: int, seed: int) -> None:
     if n_rows < 1:
-        raise ValueError(f"n_rows={n_rows} is too small. Give at least 1.")
+        raise ValueError(f"n_rows={n_rows} is too small. Pass at least 1.")
     if seed < 0:
-        raise ValueError(f"seed={seed} is negative. Give a whole number of at least 0.")
+        raise ValueError(f"seed={seed} is negative. Pass a whole number of at least 0.")

@@ -88,8 +88,8 @@ def _parse(raw: bytes) -> pa.Table:
         import xlrd
     except ImportError as error:
         raise ImportError(
-            "The Credit data is an .xls file, and xlrd, which reads it, is not installed. "
-            "Run: pip install 'fairmix[data]'"
+            "The Credit data is an .xls file, and the package that reads it, xlrd, is not "
+            "installed. Run: pip install 'fairmix[data]'"
         ) from error
     sheet = xlrd.open_workbook(file_contents=raw).sheet_by_index(0)
     # Excel holds every number as a float; all of these are whole.

@@ -29,12 +29,12 @@ def paper_preprocessing(X: ArrayLike) -> NDArray[np.float64]:
     data = np.array(X, dtype=np.float64)
     if data.ndim != 2 or 0 in data.shape:
         raise ValueError(
-            f"X has shape {data.shape}. Give numbers of shape (n_rows, n_features), both at "
-            "least 1."
+            f"X has shape {data.shape}. Pass numbers of shape (n_rows, n_features), both at least "
+            "1."
         )
     if not np.isfinite(data).all():
         n_bad = int((~np.isfinite(data).all(axis=1)).sum())
-        raise ValueError(f"X holds NaN or infinity in {n_bad} rows. Drop or fill them first.")
+        raise ValueError(f"X contains NaN or infinity in {n_bad} rows. Drop or fill them first.")
     # By comparison, not by a deviation of 0: the rounded mean of a constant is not the constant.
     constant = data.min(axis=0) == data.max(axis=0)
     data -= data.mean(axis=0)

@@ -70,7 +70,8 @@ class Recipe:
             if got != expected_value:
                 raise ValueError(
                     f"The {self.name} data is not the known version: {what} is {got}, not "
-                    f"{expected_value}. Delete the downloaded file, or correct FAIRMIX_DATA."
+                    f"{expected_value}. Delete the downloaded file, or set FAIRMIX_DATA to the "
+                    "right folder."
                 )
 
 

@@ -35,16 +35,16 @@ def download(url: str, file_name: str) -> bytes:
         import pooch
     except ImportError as error:
         raise ImportError(
-            f"Downloading {url} needs pooch. Run: pip install 'fairmix[data]', or set {FOLDER} "
-            "to a folder with the Parquet file."
+            f"Downloading {url} requires pooch. Run: pip install 'fairmix[data]', or set {FOLDER} "
+            "to a folder that contains the Parquet file."
         ) from error
     try:
         # UCI repacks its archives, so only the file inside has a known checksum.
         path = pooch.retrieve(url, known_hash=None, fname=file_name, path=pooch.os_cache("fairmix"))
     except OSError as error:  # what pooch and requests raise without a network
         raise OSError(
-            f"Could not download {url} ({error}). Try again with a network, or set {FOLDER} "
-            "to a folder with the Parquet file."
+            f"Could not download {url} ({error}). Check the network connection and try again, or "
+            f"set {FOLDER} to a folder that contains the Parquet file."
         ) from error
     return Path(path).read_bytes()
 
@@ -64,8 +64,8 @@ def unzip(archive: bytes, file_name: str) -> bytes:
                 except FileNotFoundError:
                     continue
     raise FileNotFoundError(
-        f"No {file_name!r} in the downloaded archive, which holds {members}. Delete it from the "
-        f"cache folder of pooch, or set {FOLDER} to a folder with the Parquet file."
+        f"No {file_name!r} in the downloaded archive, which contains {members}. Delete it from "
+        f"pooch's cache folder, or set {FOLDER} to a folder that contains the Parquet file."
     )
 
 
@@ -75,5 +75,5 @@ def check_sha256(raw: bytes, expected: str, file_name: str) -> None:
     if found != expected:
         raise ValueError(
             f"{file_name} has sha256 {found}, not {expected}. Delete the downloaded archive from "
-            f"the cache folder of pooch, or set {FOLDER} to a folder with the Parquet file."
+            f"pooch's cache folder, or set {FOLDER} to a folder that contains the Parquet file."
         )

@@ -51,11 +51,11 @@ def make_grouped_blobs(
     sizes = {"n_rows": n_rows, "n_components": n_components, "n_features": n_features}
     for name, value in {**sizes, "n_groups": n_groups}.items():
         if value < 1:
-            raise ValueError(f"{name}={value} is too small. Give at least 1.")
+            raise ValueError(f"{name}={value} is too small. Pass at least 1.")
     if not 0 <= imbalance <= 1:
-        raise ValueError(f"imbalance={imbalance} is no share. Give a number from 0 to 1.")
+        raise ValueError(f"imbalance={imbalance} is not a share. Pass a number from 0 to 1.")
     if not 0 <= separation < np.inf:
-        raise ValueError(f"separation={separation} is no distance. Give a number of at least 0.")
+        raise ValueError(f"separation={separation} is not a distance. Pass a number of at least 0.")
     rng = np.random.default_rng(random_state)
     centres = _centres(n_components, n_features, separation, rng)
     components = rng.integers(n_components, size=n_rows)

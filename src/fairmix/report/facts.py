@@ -95,15 +95,15 @@ def model_facts(model: FairMixture) -> Facts:
         "clusters": str(model.n_components),
         "assignment": "aware: a row's cluster depends on its columns and on its group"
         if aware
-        else "blind: a row's cluster depends on its columns only, not on its group",
+        else "blind: a row's cluster depends only on its columns, not on its group",
         "seed": str(model.random_state),
         "iterations": f"{model.n_iter_}" + ("" if model.converged_ else ", stopped by max_iter"),
         "fairness strength": f"{model.fairness_strength_:.4g}",
     }
     if model._model.split:
         facts["ties"] = (
-            "split: equal rows are shared out between clusters, so a row's cluster also depends on "
-            "its place in the table"
+            "split: equal rows may be divided between clusters, so a row's cluster also depends "
+            "on its position in the table"
         )
     defaults = {
         name: parameter.default

@@ -131,7 +131,7 @@ def box(
     unjudged = (f"Not judged: {left}.",) if left else ()
     if len(profile.groups) < 2:
         only = cut(profile.groups[0]) if profile.groups else "none"
-        said = f"There is one group only ({only}): nothing to compare."
+        said = f"There is only one group ({only}), so there is nothing to compare."
         return Box("measured", said, unjudged)
     if verdict.word == NOT_JUDGED:
         said = "The bound is not judged: fewer than two groups have enough rows."
@@ -152,12 +152,12 @@ def box(
         text = gap_text(min(gap, max(verdict.bound, verdict.resolution)), exact)
     if model is not None and model.gap_of == "probabilities":
         notes = (f"For the labels it is {text}.", *notes)
-        measure += ", counted in probabilities,"
+        measure += ", measured by probabilities,"
         text = value(model.gap_)
     if model is not None and abs(safe.exact_gap(criterion) - model.label_gap_) >= CLOSE:
         notes = (
-            f"At the fit the gap of the labels was {value(model.label_gap_)}: it had other rows, "
-            "or weights.",
+            f"In the fit, the gap of the labels was {value(model.label_gap_)}, because the fit "
+            "used other rows or weights.",
             *notes,
         )
     held = None if certificate is None or certificate.verdict.bound == np.inf else certificate
@@ -176,7 +176,7 @@ def _against_bound(
     title = f"The bound is {verdict.word}"
     bound = f"{verdict.bound:g}"
     if verdict.holds and verdict.value > verdict.bound:
-        bound += f" (met as closely as whole rows can, within {verdict.resolution:.2g})"
+        bound += f" (met as closely as whole rows allow, to within {verdict.resolution:.2g})"
     if held is None:
         return Box(state, f"{title}: {measure} is {text}, and the bound is {bound}.", notes)
     fresh = held.verdict
@@ -204,7 +204,8 @@ def _against_bound(
 def _explained(held: Certificate) -> str:
     return (
         f"Chance explains a gap of up to {value(held.chance)} on {count(held.n_rows)} held-out "
-        "rows: the map was tuned to other rows, and samples differ. 19 of 20 would show less."
+        "rows: the map was tuned to other rows, and samples differ. 19 of 20 samples would show "
+        "less."
     )
 
 
@@ -231,7 +232,7 @@ def _where(profile: Profile, safe: SafeCounts, criterion: str) -> tuple[str, ...
     if gaps[k] == 0 or not safe.group_sizes.all():
         return ()
     if safe.hidden[:, k].any() or safe.hidden[:, -1].any():
-        return ("The groups differ most in a cluster with counts that are hidden.",)
+        return ("The groups differ most in a cluster whose counts are hidden.",)
     rates = safe.counts[:, k] / safe.group_sizes
     first, second = sorted((int(rates.argmin()), int(rates.argmax())))
     note = CRITERIA[criterion].note(len(profile.groups))
@@ -255,12 +256,12 @@ def _uneven(profile: Profile, safe: SafeCounts) -> tuple[str, ...]:
     if ratios.min() >= UNEVEN or highest >= population:
         return ()
     if safe.hidden[:, k].any() or safe.hidden[:, -1].any():
-        return ("Shares are least even in a cluster with counts that are hidden.",)
+        return ("Shares are least even in a cluster whose counts are hidden.",)
     return (
         f"Shares are least even in cluster {cut(profile.clusters[k])}, which has "
         f"{percent(safe.sizes[k] / safe.counts.sum())} of the rows: it is "
-        f"{percent(safe.counts[g, k] / safe.sizes[k])} {cut(profile.groups[g])}, all rows are "
-        f"{percent(population)}.",
+        f"{percent(safe.counts[g, k] / safe.sizes[k])} {cut(profile.groups[g])}, against "
+        f"{percent(population)} in all rows.",
     )
 
 
@@ -281,7 +282,7 @@ def _certified(certificate: Certificate | None) -> tuple[str, ...]:
     if certificate is None:
         return ()
     return (
-        f"For new rows, the certificate says at most {value(certificate.upper_bound)} "
+        f"For new rows, the certificate gives at most {value(certificate.upper_bound)} "
         f"(confidence {100 * certificate.confidence:.4g}%; see below).",
     )
 

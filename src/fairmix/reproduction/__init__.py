@@ -1,4 +1,4 @@
-"""Every table and figure of the paper, beside the paper's own numbers."""
+"""Every table and figure of the paper, next to the printed numbers."""
 
 from fairmix.reproduction.page import write_page
 from fairmix.reproduction.registry import ENTRIES

@@ -14,16 +14,16 @@ from fairmix.system.files import replace_file
 HEAD = """\
 # The paper, reproduced
 
-Made by `fairmix reproduce`; do not edit. Every table and figure of "Fair Model-Based Clustering"
-(AAAI 2026), with the paper's printed numbers beside ours. Where the paper prints none, its claim is
-stated and checked against the numbers of this run. [Notes on the paper](paper-notes.md) say where
-it is ambiguous and what we do.
+Written by `fairmix reproduce`; do not edit. This page has every table and figure of "Fair
+Model-Based Clustering" (AAAI 2026), with the paper's printed numbers next to ours. Where the paper
+prints none, its claim is stated and checked against the numbers of this run. The
+[notes on the paper](paper-notes.md) say where it is ambiguous and what we do.
 
-*Delta* is the gap of hard labels: the largest difference between two groups' shares of a cluster;
-*soft Delta* is that of the responsibilities. *Balance* is the smallest ratio of two groups within a
-cluster. *Cost* is the squared distance to the means of the clusters. *NLL* is the negative mean
-log-likelihood. *clusters* counts those with members. K = 10 unless a table says otherwise. A
-smaller gap is a measurement on these data, not a promise of fairness.
+*Delta* is the gap of the hard labels: the largest difference between the shares of two groups in a
+cluster; *soft Delta* is that of the responsibilities. *Balance* is the smallest ratio of two groups
+within a cluster. *Cost* is the sum of squared distances to the cluster means. *NLL* is the negative
+mean log-likelihood. *clusters* counts the clusters with members. K = 10 unless a table says
+otherwise. A smaller gap is a measurement on these data, not a promise of fairness.
 """
 
 
@@ -106,7 +106,7 @@ def _section(document: dict[str, Any], link: str) -> list[str]:
     lines += [f"*{document['place'].rstrip()}.* The paper: {document['paper_says']}", ""]
     lines += [_run(document, link), ""]
     if not document["complete"]:
-        return [*lines, f"{len(document['units'])} units are done; run it again to go on.", ""]
+        return [*lines, f"{len(document['units'])} units are done; run it again to continue.", ""]
     for failure in document["errors"]:
         lines += [f"**{failure['unit']['method']} failed:** {failure['error']}", ""]
     if document["figure"]:

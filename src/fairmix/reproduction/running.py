@@ -24,7 +24,7 @@ def choose(names: Sequence[str]) -> list[Entry]:
     """Entries by name, in the order of the paper; all for no name."""
     unknown = [name for name in names if name not in ENTRIES]
     if unknown:
-        raise ValueError(f"No entry is called {unknown[0]!r}. Choose from: {', '.join(ENTRIES)}.")
+        raise ValueError(f"There is no entry {unknown[0]!r}. Choose from: {', '.join(ENTRIES)}.")
     return [entry for name, entry in ENTRIES.items() if not names or name in names]
 
 

@@ -140,7 +140,10 @@ def sample_notes(view: View) -> list[str]:
     """A sentence where a view has not all rows of its data set, else nothing."""
     if view.rows is None:
         return []
-    return [f"This run has a random sample of {view.rows:,} rows of each data set; a full one all."]
+    return [
+        f"This run uses a random sample of {view.rows:,} rows from each data set; a full run uses "
+        "all rows."
+    ]
 
 
 def census_source() -> str:

@@ -27,13 +27,13 @@ METHODS = (
 )
 SLACK = 0.005  # of Balance
 PENALTY = (
-    "The penalty is on responsibilities, and where components overlap the labels are less fair "
-    "than they, or clusters empty; our own methods bound the labels."
+    "The penalty applies to responsibilities. Where components overlap, the labels have a larger "
+    "gap or clusters become empty; our own methods bound the labels."
 )
 WHY = {
     m.FMC_EM: PENALTY,
     m.FMC_GD: PENALTY,
-    m.MM_GD: "Gradient steps ended in another optimum; a quick run gives them fewer, longer ones.",
+    m.MM_GD: "The gradient steps ended in another optimum; a quick run takes fewer, longer steps.",
     m.FCA: "It starts from one K-means solution and stops when a turn gains little.",
 }
 EQUAL = 0.001  # of the cost: printed numbers are rounded
@@ -94,8 +94,8 @@ def _difference(title: str, method: str, ours: Point, printed: paper.Balanced) -
     ratio = ours["cost"] / printed.cost - 1
     if method == m.KMEANS and abs(ratio) > EQUAL:
         return [
-            f"{title}, K-means: ours costs {-ratio:.1%} less than the paper's, which is the "
-            "optimum of an unlucky start; ten starts find a better one."
+            f"{title}, K-means: ours costs {-ratio:.1%} less than the paper's, which comes from "
+            "an unlucky start; ten starts find a better optimum."
         ]
     measures = [
         ("Balance", ours["balance"], printed.balance, -SLACK),

@@ -42,7 +42,7 @@ def conclude(settings: Settings, records: Records) -> Result:
             Claim(
                 f"{TITLES[data]}: |Balance - maximum| <= additive gap",
                 not broken,
-                f"Broken by {len(broken)} of {len(pairs)} fits, by up to {worst:.3f}.",
+                f"Violated by {len(broken)} of {len(pairs)} fits, by up to {worst:.3f}.",
             )
         )
     balance = metrics.balance(EXAMPLE_LABELS, EXAMPLE_GROUPS)
@@ -58,7 +58,7 @@ def conclude(settings: Settings, records: Records) -> Result:
     ends = [0.0, max((x for line in series for x in line.x), default=1.0)]
     series.append(Series("equality", ends, ends, guide=True))
     panel = Panel("all fits", "additive gap", "best possible Balance - Balance", series)
-    columns = ["data", "fits", "that break it", "by up to"]
+    columns = ["data", "fits", "violations", "by up to"]
     return Result([Table("Balance and the additive gap", columns, rows)], claims, (), [panel])
 
 

@@ -26,16 +26,20 @@ FEW = 3
 NOTES = (
     "The paper does not give lambda for this table. Of the strengths and bounds that ran, the "
     "fit with the highest Balance among those that kept all clusters is shown.",
-    "Our Delta is the largest over clusters, as the paper's formula has it. The paper's column is "
-    "near our mean over clusters, with two groups as well as with three: compare with that.",
+    "Our Delta is the largest over clusters, as in the paper's formula. The paper's column is "
+    "close to our mean over clusters, with two groups as well as with three, so compare it with "
+    "that.",
     "Equal rows get equal labels, so the labels of categorical rows cannot meet every bound: on "
-    "Credit the most frequent row is a tenth of all, and the four most frequent are a third.",
-    "FMC-EM, bounded climbs the likelihood as the paper does. Our own methods fit components to "
-    "labels, which is a likelihood of rows and labels together: their NLL is higher for it.",
-    "On all rows of Bank with two groups FMC-EM, bounded from one start has Balance 0.635 and NLL "
-    "9.980: fairer than the paper's row, and 0.04 less likely.",
-    "The plain rows differ: the paper's categorical start is random, and its likelihoods are "
-    "those of worse optima; a better likelihood of a plain mixture goes with a larger Delta.",
+    "Credit the most frequent row makes up a tenth of all rows, and the four most frequent a "
+    "third.",
+    "FMC-EM, bounded maximises the likelihood, as the paper does. Our own methods fit the "
+    "components to labels, which maximises the joint likelihood of rows and labels, so their NLL "
+    "is higher.",
+    "On all rows of Bank with two groups, FMC-EM, bounded from one start has Balance 0.635 and "
+    "NLL 9.980: a higher Balance than in the paper's row, and a log-likelihood that is lower by "
+    "0.04.",
+    "The plain rows differ: the paper's categorical start is random, and its likelihoods belong "
+    "to worse optima. A plain mixture with a better likelihood has a larger Delta.",
 )
 
 
@@ -87,8 +91,8 @@ def conclude(settings: Settings, records: Records, *, groups: int) -> Result:
             f"{TITLES[data]} {_tops(settings, data, groups)}" for data in paper.CATEGORICAL[groups]
         ]
         notes.append(
-            "The paper's numbers are of all rows. The best possible Balance of these rows, and of "
-            f"all: {'; '.join(tops)}."
+            "The paper's numbers refer to all rows. The best possible Balance of these rows, and "
+            f"of all rows: {'; '.join(tops)}."
         )
     columns += ["Delta", "mean over clusters", "soft Delta", "clusters", "setting"]
     return Result([Table(f"Categorical columns, {groups} groups", columns, rows)], claims, notes)
@@ -100,13 +104,13 @@ def _difference(title: str, method: str, ours: Point, theirs: paper.Three) -> li
     if fair:
         measures.append(("Balance", ours["balance"], theirs.balance, -0.005))
     why = (
-        "The penalty is on responsibilities; labels of overlapping components are less fair. The "
-        "same objective under a bound on the labels is the row FMC-EM, bounded."
+        "The penalty applies to responsibilities; the labels of overlapping components have a "
+        "larger gap. The row FMC-EM, bounded has the same objective with a bound on the labels."
         if fair
-        else "Starts are random and end in different optima."
+        else "Starts are random and lead to different optima."
     )
     if any("max_iter" in text for run in ours.runs for text in run["warnings"]):
-        why += " It ran out of steps before it settled."
+        why += " It ran out of steps before it converged."
     return shortfall(f"{title}, {method}", measures, why)
 
 

@@ -72,8 +72,8 @@ def census_note(view: View) -> str:
     words = f"Data: {describe(view)}."
     if view.data == "census-like":
         words += (
-            " They are SYNTHETIC rows that resemble the Census; no number here is one of the "
-            "Census. Put its file into the folder FAIRMIX_DATA and run again to use it."
+            " These rows are SYNTHETIC and resemble the Census; no number here comes from the "
+            "Census itself. To use it, put its file into the folder FAIRMIX_DATA and run again."
         )
     return words
 
@@ -88,8 +88,8 @@ def _variational_fails(records: Records) -> Claim:
     return Claim(
         f"{title}: VFC fails to converge without L2 normalisation",
         len(failed) == len(points) if points else None,
-        f"It gives back plain K-means at {len(failed)} of {len(points)} strengths; its lowest "
-        f"Delta is {lowest:.4f}.",
+        f"It returns plain K-means at {len(failed)} of {len(points)} strengths; its lowest Delta "
+        f"is {lowest:.4f}.",
     )
 
 

@@ -51,10 +51,10 @@ def conclude(settings: Settings, records: Records) -> Result:
     ]
     columns = ["K", "method", *MEASURES.values(), "non-empty"]
     notes = [
-        f"FMC-EM runs at lambda {STRENGTH:g} (the paper's is not given), our own method with "
-        f"max_gap {settings.tight_bound:g}. Delta and Balance are of labels.",
-        "The paper puts a Balance of 0.48 down to whole numbers of rows; one row more or less "
-        "moves the ratio of a typical cluster by 0.0005 only.",
+        f"FMC-EM runs at lambda {STRENGTH:g} (the paper does not give its lambda), our own method "
+        f"with max_gap {settings.tight_bound:g}. Delta and Balance are those of the labels.",
+        "The paper attributes a Balance of 0.48 to whole numbers of rows, but one row more or "
+        "less changes the ratio of a typical cluster by only 0.0005.",
     ]
     claims = [claim for method in (m.FMC_EM, m.LABELS) for claim in _claims(lines[method], method)]
     return Result([Table("Number of clusters, Adult", columns, rows)], claims, notes, panels)

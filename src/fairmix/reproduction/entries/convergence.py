@@ -60,9 +60,9 @@ def conclude(settings: Settings, records: Records) -> Result:
         [Table("FMC-EM on Adult, lambda 5", columns, rows)],
         _claims(points) if points else [],
         [
-            "tol = 0, so that all 200 iterations run; each line is the same fit, stopped earlier.",
-            "Delta and Balance are of labels. On our scale of lambda, 5 is less than what the "
-            "paper calls perfect fairness on Adult.",
+            "With tol = 0, all 200 iterations run; each line is the same fit, stopped earlier.",
+            "Delta and Balance are those of the labels. On our scale, lambda = 5 is less than "
+            "what gives the paper's perfect fairness on Adult.",
         ],
         panels,
     )
@@ -88,7 +88,7 @@ def _claims(points: list[Point]) -> list[Claim]:
             f"iterations; between E-steps it falls {falls} times.",
         ),
         Claim(
-            "First fairness improves, then NLL and Cost",
+            "Fairness improves first, then NLL and Cost",
             bool(early and last["nll"] < fairest["nll"]),
             f"The lowest Delta, {fairest['gap']:.4f}, is at iteration "
             f"{fairest.setting('max_iter')}; NLL is {fairest['nll']:.3f} there and "

@@ -61,8 +61,8 @@ def conclude(settings: Settings, records: Records) -> Result:
         [Table("Objective per row, Adult, lambda 5", columns, rows)],
         claims,
         [
-            "The corollary speaks of a stationary point of the likelihood; the method climbs the "
-            "likelihood less lambda Delta, which is what is shown, and Delta is not smooth."
+            "The corollary is about a stationary point of the likelihood. The method maximises "
+            "the likelihood minus lambda Delta, which is shown here, and Delta is not smooth."
         ],
         [Panel("Adult", "iteration", "objective per row", series, log_x=True)],
     )

@@ -46,7 +46,7 @@ def conclude(settings: Settings, records: Records) -> Result:
     columns = ["data", "method", "covariance", "lambda", "Balance", "NLL", "Delta", "clusters"]
     notes = [
         "The paper prints no numbers for this figure, so its claim is checked instead.",
-        "NLL is a density of columns: values of different data sets do not compare.",
+        "NLL is a density of the columns, so values for different data sets cannot be compared.",
         *sample_notes(settings.figure_view(DATA[0])),
     ]
     return Result([Table("Structure of the covariance", columns, rows)], claims, notes, panels)
@@ -76,7 +76,7 @@ def _claim(records: Records, view: View, method: str) -> Claim:
             pairs += 1
             wins += min(rivals) < plain["nll"]
             gains.append(plain["nll"] - min(rivals))
-    text = f"{TITLES[view.data]}, {method}: diagonal has the lower NLL at like Balance"
+    text = f"{TITLES[view.data]}, {method}: diagonal has the lower NLL at similar Balance"
     if not pairs:
         return Claim(text, None, "No two fits are alike in Balance.")
     figures = (

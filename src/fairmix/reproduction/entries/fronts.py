@@ -27,7 +27,10 @@ NAMES = {"gap": "Delta (gap of the labels)", "balance": "Balance"}
 # Near perfect fairness: what SFC reaches, or this.
 NEAR = 0.0025
 SFC_WORDS = {m.SFC_ONE: "SFC as published (one tree)", m.SFC: "our SFC (best of ten trees)"}
-HOLLOW = "Hollow points: another fit of the same method is as good in both, and better in one."
+HOLLOW = (
+    "Hollow points are dominated: another fit of the same method is as good in both "
+    "respects and better in one."
+)
 VFC_FLOOR = 0.06  # the paper on Bank
 
 
@@ -46,11 +49,11 @@ def conclude(settings: Settings, records: Records, *, x: str, unit_length: bool)
     views = [settings.front_view(data, unit_length) for data in DATA]
     notes = [
         "The paper prints no numbers for this figure, so its claims are checked instead.",
-        "Fewer clusters are easier to make fair, so figure and claims are about fits that kept all "
-        "of them; the tables have every fit.",
+        "A small gap is easier to reach with fewer clusters, so the figure and the claims cover "
+        "only fits that kept all clusters; the tables list every fit.",
         HOLLOW,
         "SFC, VFC and our aware map see the group of each row; FMC, a map of x alone, does not. "
-        "That is what separates blind from aware here, most of all on Credit.",
+        "That explains the difference between blind and aware here, most of all on Credit.",
     ]
     return Result(
         tables=[front_table(records, view) for view in views],
@@ -143,12 +146,12 @@ def _covers_range(records: Records, view: View) -> Claim:
     )
     alone = [point["gap"] for point in records.points(m.FMC_EM, view) if point.filled]
     if alone:
-        figures += f" FMC-EM by its strength alone reaches {min(alone):.4f} with all clusters."
+        figures += f" FMC-EM with a strength alone reaches {min(alone):.4f} with all clusters."
     return Claim(text, holds, figures)
 
 
 def _variational_ahead(records: Records, view: View) -> Claim:
-    text = f"{TITLES[view.data]}: VFC costs less than FMC (blind) at the same Delta, where it runs"
+    text = f"{TITLES[view.data]}: VFC costs less than FMC (blind) at the same Delta, where VFC runs"
     pairs = []
     for point in records.points(m.VFC, view):
         cost = cost_at(records.points(m.BLIND_FMC, view), point["gap"])

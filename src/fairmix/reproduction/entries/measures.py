@@ -37,7 +37,7 @@ def conclude(settings: Settings, records: Records) -> Result:
         rank = float(spearmanr(gaps, balances).statistic)
         claims.append(
             Claim(
-                "A smaller Delta goes with a higher Balance (FMC-EM at several strengths)",
+                "A smaller Delta comes with a higher Balance (FMC-EM at several strengths)",
                 rank < -0.8,
                 f"Rank correlation {rank:.2f} over {len(gaps)} fits.",
             )
@@ -48,7 +48,8 @@ def conclude(settings: Settings, records: Records) -> Result:
         claims,
         [
             f"The best possible Balance is {top:.4f}. Balance depends on the smallest cluster, "
-            "Delta does not: the claim is about these fits, and no law (see balance-bound)."
+            "Delta does not: the claim is about these fits and not a general law (see "
+            "balance-bound)."
         ],
         [Panel("Adult", "Delta (gap of the labels)", "Balance", series)],
     )
@@ -58,7 +59,7 @@ ENTRY = Entry(
     "delta-balance",
     "Delta against Balance, Adult",
     "Figure of the appendix: Delta against Balance on Adult",
-    "A smaller Delta tends to go with a higher Balance.",
+    "A smaller Delta tends to come with a higher Balance.",
     units,
     conclude,
 )

@@ -49,9 +49,9 @@ def conclude(settings: Settings, records: Records) -> Result:
         rows.append([method, kind, setting, *told, *_cells(point)])
     constant = next(iter(records)).extra("accuracy")["constant"]
     notes = [
-        f"Answering the most frequent income for everybody has accuracy {constant:.3f}, which the "
-        "paper does not mention: accuracy says little here.",
-        "lambda is on the scale of the mean log-likelihood here.",
+        f"Predicting the most frequent income for everybody has an accuracy of {constant:.3f}, "
+        "which the paper does not mention: accuracy says little here.",
+        "Here lambda is on the scale of the mean log-likelihood.",
     ]
     for point in records.points(m.FMC_EM):
         strength = point.setting("fairness_strength")

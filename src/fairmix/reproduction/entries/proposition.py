@@ -48,8 +48,9 @@ def conclude(settings: Settings, records: Records) -> Result:
         [Table("Error of Delta on samples drawn with replacement", columns, rows)],
         claims,
         [
-            "The proposition is about the largest error over all parameters, with a constant that "
-            "it does not give; this is the error at one fitted mixture, MM-EM on Adult."
+            "The proposition is about the largest error over all parameters, with a constant "
+            "that it does not give. Shown here is the error for one fitted mixture, MM-EM on "
+            "Adult."
         ],
         [Panel("Adult", "n", "error of Delta", series, log_x=True, log_y=True)],
     )
@@ -59,8 +60,8 @@ ENTRY = Entry(
     "proposition-1",
     "Proposition 1: the error of Delta on a sample of n rows",
     "Proposition 1 of the main text",
-    "Delta on a random sample of n rows differs from Delta on all by at most a constant times "
-    "1 / sqrt(n).",
+    "Delta on a random sample of n rows differs from Delta on all rows by at most a constant "
+    "times 1 / sqrt(n).",
     units,
     conclude,
 )

@@ -39,7 +39,7 @@ def conclude(settings: Settings, records: Records) -> Result:
         apart = abs(point["gap"] - point["soft_gap"])
         claims.append(
             Claim(
-                f"{name}, {point.unit.method}: little is lost by hard labels (Delta within 0.005)",
+                f"{name}, {point.unit.method}: hard labels lose little (Delta within 0.005)",
                 apart <= 0.005,
                 f"Delta of labels {point['gap']:.4f}, of probabilities {point['soft_gap']:.4f}; "
                 f"the mean of the largest responsibility is {found['mean_largest']:.2f}.",
@@ -48,8 +48,8 @@ def conclude(settings: Settings, records: Records) -> Result:
     columns = ["data", "method", "mean of the largest", "share above 0.9", "mean of the bound"]
     columns += ["share of rows within the bound", "soft Delta", "Delta of labels"]
     notes = [
-        "The paper's bound is for equal weights, so some rows may fall below it. It is close to 1 "
-        "only where the two nearest centres differ by much more than sigma; the number of "
+        "The paper's bound assumes equal weights, so some rows may fall below it. It is close to "
+        "1 only where the two nearest centres differ by much more than sigma; the number of "
         "dimensions does not occur in it.",
     ]
     return Result([Table("Soft and hard assignments", columns, rows)], claims, notes)

@@ -48,21 +48,21 @@ def conclude(settings: Settings, records: Records, *, x: str) -> Result:
     """Bands of the cost, and which solver is cheaper and steadier."""
     views = [settings.figure_view(data) for data in DATA]
     notes = [
-        f"Bands are one standard deviation over {len(settings.band_seeds)} seeds; lines join the "
-        "strengths in their order.",
+        f"Bands are one standard deviation over {len(settings.band_seeds)} seeds; lines connect "
+        "the strengths in order.",
         *sample_notes(views[0]),
     ]
     lost = {TITLES[point.unit.view.data] for point in records if not point.filled}
     if lost:
         notes.append(
             f"Some fits lost clusters ({', '.join(sorted(lost))}; see the table). They are in the "
-            "figure, but the claims about cost leave them out."
+            "figure, but not in the claims about cost."
         )
     if settings.gd:
         notes.append(
             f"FMC-GD ran with T = {settings.gd['max_iter']} and gamma = "
             f"{settings.gd['learning_rate']:g}, not with the paper's T = 10,000 and gamma = 1e-3: "
-            "fewer and longer steps, to save time."
+            "fewer, longer steps, to save time."
         )
     return Result(
         tables=[_table(records, views)],

@@ -17,13 +17,13 @@ STRENGTHS = (4.0, 10.0)
 VARIATIONAL = {"bank": 1.0, "credit": 2.0}
 ALIKE = 0.01  # of the cost
 NOTES = (
-    "The paper's formula takes the largest cluster, but its K-means rows (0.055, 0.056) are "
-    "met by the mean over clusters. Both are shown; compare the mean with the paper's Delta.",
+    "The paper's formula takes the largest cluster, but its K-means rows (0.055, 0.056) match "
+    "the mean over clusters. Both are shown; compare the mean with the paper's Delta.",
     "The paper calls Credit's column NLL; its K-means entry, 4901, is the cost.",
-    "lambda is on the scale of the mean log-likelihood here; the paper does not say which "
-    "scale its 4 and 10 are on, so those rows need not agree.",
-    "The paper's fair solutions keep little structure: one single cluster costs 40,204 on Bank "
-    "and 29,166 on Credit.",
+    "Here lambda is on the scale of the mean log-likelihood; the paper does not say which scale "
+    "its 4 and 10 are on, so those rows need not agree.",
+    "The paper's fair solutions keep little structure: a single cluster costs 40,204 on Bank and "
+    "29,166 on Credit.",
 )
 
 
@@ -75,8 +75,10 @@ def _difference(title: str, ours: Point, theirs: paper.Three) -> list[str]:
         ("Delta (mean over clusters)", ours["mean_gap"], theirs.delta, 0.005),
     ]
     why = {
-        m.FMC_EM: "On our scale this strength is weaker than on the paper's; see our own rows, "
-        "whose bound holds.",
+        m.FMC_EM: (
+            "On our scale this strength is weaker than on the paper's; see our own rows, "
+            "which meet their bound."
+        ),
         m.VFC: "A stronger or weaker VFC moves along its front.",
     }
     return shortfall(f"{title}, {_name(ours)}", measures, why.get(ours.unit.method, ""))
@@ -88,8 +90,8 @@ def _lost(title: str, ours: Point, theirs: paper.Three) -> list[str]:
         return []
     return [
         f"{title}, {_name(ours)}: ours keeps {ours['clusters']:g} clusters and has about the "
-        f"paper's cost ({whole(ours['cost'])} against {whole(theirs.quality)}), so the paper's may "
-        "have lost as many; it does not say."
+        f"paper's cost ({whole(ours['cost'])} against {whole(theirs.quality)}), so the paper's "
+        "fit may have lost as many; it does not say."
     ]
 
 
@@ -121,14 +123,14 @@ def _claims(
             )
         )
     fair = printed[m.FMC_EM, 10.0]
-    for words, family in (("blind", m.BLIND_FMC), ("aware", (m.AWARE,))):
+    for words, family in (("a blind", m.BLIND_FMC), ("an aware", (m.AWARE,))):
         best = cheapest(
             [point for point in own if point.unit.method in family],
             lambda point: point["balance"] >= fair.balance - 0.0005,
         )
         text = (
-            f"{title}: an FMC that is {words} reaches the paper's lambda = 10 (Balance "
-            f"{fair.balance}, cost {whole(fair.quality)})"
+            f"{title}: {words} FMC reaches the paper's lambda = 10 (Balance {fair.balance}, cost "
+            f"{whole(fair.quality)})"
         )
         figures = "No fit has that Balance."
         if best is not None:

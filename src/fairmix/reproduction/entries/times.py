@@ -45,9 +45,9 @@ def conclude(settings: Settings, records: Records) -> Result:
             )
     notes = [
         census_note(settings.census_view(True)),
-        "Seconds are of other machines and other programs: compare the ratios. Ours are processor "
-        "seconds of one thread, mean and deviation over strengths, bounds and seeds.",
-        "Our VFC and SFC are faster than the programs that the paper ran: VFC starts from "
+        "The seconds come from different machines and programs, so compare the ratios. Ours are "
+        "processor seconds on one thread, mean and deviation over strengths, bounds and seeds.",
+        "Our VFC and SFC are faster than the programs used in the paper: VFC starts from "
         "converged K-means and adapts its step, SFC is vectorised. So the ratios differ.",
     ]
     columns = [

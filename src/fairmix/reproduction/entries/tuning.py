@@ -55,8 +55,8 @@ def conclude(settings: Settings, records: Records) -> Result:
         )
     rows_told = f"{settings.tuning_rows:,} rows" if settings.tuning_rows else "all rows"
     notes = [
-        f"Adult, {rows_told}, lambda {STRENGTH:g}. The objective is the mean log-likelihood less "
-        "lambda times the soft Delta. A fit that converged before T has the same numbers for all "
+        f"Adult, {rows_told}, lambda {STRENGTH:g}. The objective is the mean log-likelihood minus "
+        "lambda times the soft Delta. A fit that converges before T has the same numbers for all "
         "larger T."
     ]
     return Result([Table("T, R and gamma of FMC-EM", columns, rows)], claims, notes)
