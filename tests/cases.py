@@ -1,6 +1,7 @@
 """The one list of cases that drives the tests of the numerical core.
 
-A new family, criterion, solver or table is one line in FAMILIES, CRITERIA, SOLVERS or TABLES.
+A new family, criterion, solver or place of the rows is one line in FAMILIES, CRITERIA, SOLVERS or
+TABLES.
 """
 
 from __future__ import annotations
@@ -10,21 +11,24 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
 from fairmix import criteria
 from fairmix.criteria import Criterion
 from fairmix.kernels import Tilt, backward, forward
-from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits, Rows, Totals
+from fairmix.kernels.totals import Block, Chunk, FloatArray, IntArray, Logits, Rows, Totals
 from fairmix.mixture.families import COVARIANCE_TYPES, Categorical, Family, Gaussian, Product
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers import EM, GradientDescent, Solver
+from fairmix.solvers import EM, Bound, Dual, GradientDescent, Solver
 from fairmix.solvers.objective import Objective, Scaled
-from fairmix.tables import MemoryStore, Table
+from fairmix.tables import Blocks, FileBlocks, Frame, MemoryStore, Store, Table
 
 # All different, so that no array has the right shape by chance; three columns are the fewest for
 # which the upper and the lower triangle of a matrix are stored in different orders.
@@ -184,11 +188,23 @@ CRITERIA: dict[str, CriterionCase] = {
 
 
 # ---------------------------------------------------------------------------------- solvers
+# What the dual bounds the rates by; the others pay for them in the objective.
+BOUND = 0.02
+
+
+def dual(criterion: Criterion, **settings: Any) -> Dual:
+    """With a bound on responsibilities, which are smooth in the rows, as those of the others."""
+    return Dual(criterion, Bound(criterion, BOUND), labels=False, **settings)
+
+
 # Settings under which a solver settles on toy data within a second.
 SOLVERS: dict[str, Callable[..., Solver]] = {
     "em": partial(EM, max_iter=120, tol=1e-6),
     "gd": partial(GradientDescent, max_iter=800, learning_rate=1e-2, tol=1e-6),
+    "dual": partial(dual, max_iter=120, tol=1e-6),
 }
+# Those that climb the objective with its penalty; the dual tilts the responsibilities instead.
+CLIMBERS = ("em", "gd")
 
 
 # ---------------------------------------------------------------------------------- tables
@@ -197,9 +213,55 @@ def memory_table(rows: Rows, encode: Any, *, propensity: Any = None, **columns: 
     return Table(MemoryStore(rows, **columns), encode, propensity=propensity)
 
 
-TABLES: dict[str, Callable[..., Table]] = {
-    "memory": memory_table,
-    "memory-2-threads": partial(memory_table, n_jobs=2),
+def write_rows(path: Path, rows: Rows, groups: IntArray, weight: FloatArray | None) -> FileBlocks:
+    """Rows in a Parquet file, whose row groups are no blocks."""
+    columns = {"group": groups} if weight is None else {"group": groups, "weight": weight}
+    for kind, part in (("numeric", rows.numeric), ("code", rows.codes)):
+        if part is not None:
+            columns |= {f"{kind} {j}": column for j, column in enumerate(part.T)}
+    pq.write_table(pa.table(columns), path, row_group_size=5000)
+    return FileBlocks(path)
+
+
+def read_rows(frame: Frame) -> Chunk:
+    """A block of such a file."""
+    found = {name: frame.table[name].to_numpy() for name in frame.table.column_names}
+
+    def part(kind: str) -> Any:
+        columns = [column for name, column in found.items() if name.startswith(kind)]
+        return np.column_stack(columns) if columns else None
+
+    rows = Rows(part("numeric"), part("code"))
+    return Chunk(frame.number, rows, found["group"], found.get("weight"))
+
+
+def far_table(
+    frames: Callable[[FileBlocks], Blocks[Frame]],
+    folder: Path,
+    rows: Rows,
+    encode: Any,
+    *,
+    groups: IntArray,
+    n_groups: int,
+    weight: FloatArray | None = None,
+    propensity: Any = None,
+) -> Table:
+    """Rows that come from a file for every pass, or are kept on the workers of a cluster."""
+    path = folder / f"{len(list(folder.iterdir()))}.parquet"
+    blocks = frames(write_rows(path, rows, groups, weight)).map(read_rows, keep=0)
+    return Table(Store(blocks, n_groups), encode, propensity=propensity)
+
+
+# Where rows live, given the fixtures of the test that asks.
+TABLES: dict[str, Callable[[pytest.FixtureRequest], Callable[..., Table]]] = {
+    "memory": lambda _: memory_table,
+    "memory-2-threads": lambda _: partial(memory_table, n_jobs=2),
+    "files": lambda request: partial(
+        far_table, lambda files: files, request.getfixturevalue("tmp_path")
+    ),
+    "dask": lambda request: partial(
+        far_table, request.getfixturevalue("to_dask"), request.getfixturevalue("tmp_path")
+    ),
 }
 
 
@@ -214,7 +276,11 @@ each_family = each("case", FAMILIES)
 each_numeric_family = each("case", {n: c for n, c in FAMILIES.items() if c.numeric})
 each_criterion = each("fairness", CRITERIA)
 each_solver = each("make_solver", SOLVERS)
-each_table = each("make_table", TABLES)
+each_climber = each("make_solver", SOLVERS, *CLIMBERS)
+each_table = pytest.mark.parametrize("make_table", TABLES, indirect=True)
+each_memory_table = pytest.mark.parametrize(
+    "make_table", [name for name in TABLES if name.startswith("memory")], indirect=True
+)
 
 
 def random_sums(family: Family, rows: Rows, rng: np.random.Generator) -> Logits:

@@ -35,6 +35,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.user_properties.append(("verdict", verdict))
 
 
+@pytest.fixture
+def make_table(request: pytest.FixtureRequest) -> Any:
+    """A maker of tables whose rows live where the parameter says."""
+    from cases import TABLES
+
+    return TABLES[request.param](request)
+
+
+@pytest.fixture(scope="module")
+def to_dask() -> Any:
+    """Puts files on a cluster of threads, several runs of blocks in few rows.
+
+    It starts at once; ``test_dask.py`` has processes.
+    """
+    distributed = pytest.importorskip("distributed")
+    from fairmix.tables import dask as on_dask
+
+    where = {"processes": False, "n_workers": 1, "threads_per_worker": 2}
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        distributed.LocalCluster(**where, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        patch.setattr(on_dask, "RUN_BLOCKS", 2)
+        yield lambda files: on_dask.frames_from_files(files, client)
+
+
 @dataclass(frozen=True)
 class PaperData:
     """A data set as the paper prepares it: standardised columns, then rows of length one."""
