@@ -8,7 +8,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from fairmix.cli import app
+from fairmix.cli import COMMANDS, app
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
 HEAD = """\
@@ -31,9 +31,7 @@ def help_of(*words: str) -> str:
 def page() -> str:
     """The whole page."""
     parts = [HEAD, f"```text\n{help_of()}\n```\n"]
-    for command in app.registered_commands:
-        assert command.callback is not None
-        name = command.callback.__name__
+    for name in COMMANDS:
         parts.append(f"## fairmix {name}\n\n```text\n{help_of(name)}\n```\n")
     return "\n".join(parts)
 

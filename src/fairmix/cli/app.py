@@ -6,7 +6,8 @@ wait for scikit-learn.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,17 +21,40 @@ from fairmix.cli.pareto import pareto
 from fairmix.cli.predict import predict
 from fairmix.cli.reproduce import reproduce
 
-COMMANDS = (fit, predict, audit, pareto, compare, reproduce, info, demo)
+if TYPE_CHECKING:
+    from typer.models import CommandInfo
+
+# By name, in the order of the help. It is read at each call, so a command of your own counts from
+# the line that adds it.
+COMMANDS: dict[str, Callable[..., None]] = {
+    command.__name__: command
+    for command in (fit, predict, audit, pareto, compare, reproduce, info, demo)
+}
+
+
+class Application(typer.Typer):
+    """An application whose commands are those of the register."""
+
+    @property
+    def registered_commands(self) -> list[CommandInfo]:
+        """What Typer makes its commands from, at each call."""
+        made = typer.Typer()
+        for name, command in COMMANDS.items():
+            made.command(name)(command)
+        return made.registered_commands
+
+    @registered_commands.setter
+    def registered_commands(self, none: list[CommandInfo]) -> None:
+        """Typer begins with an empty list, which nothing is added to."""
+
 
 # Plain help: the panels of Rich do not fit 80 columns.
-app = typer.Typer(
+app = Application(
     name="fairmix",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in COMMANDS:
-    app.command()(command)
 
 
 @app.callback(invoke_without_command=True)

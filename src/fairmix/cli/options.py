@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,6 +15,41 @@ if TYPE_CHECKING:
     from fairmix.results.verdict import Verdict
 
 AUTO = "auto"
+
+
+def criteria() -> Collection[str]:
+    """Names of the criteria."""
+    from fairmix.criteria import CRITERIA
+
+    return CRITERIA.keys()
+
+
+def covariance_types() -> Collection[str]:
+    """Names of the families of numeric columns."""
+    from fairmix.mixture.families import FAMILIES
+
+    return FAMILIES.keys()
+
+
+def one_of(names: Callable[[], Collection[str]]) -> Callable[[typer.Context, str], str]:
+    """A check that a value is in a register.
+
+    It is read when a command runs: what is added later counts, and ``--help`` loads nothing.
+    """
+
+    def check(context: typer.Context, value: str) -> str:
+        # Nothing is checked while a shell completes a line.
+        if not context.resilient_parsing and value not in names():
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, names()))}.")
+        return value
+
+    return check
+
+
+def completions(names: Callable[[], Collection[str]]) -> Callable[[], list[str]]:
+    """What a shell offers."""
+    return lambda: list(names())
+
 
 # Ranges are checked by the estimator: in the help they would take lines.
 Data = Annotated[
@@ -75,12 +111,24 @@ GapOf = Annotated[
     typer.Option(metavar="WHAT", help="Or probabilities."),
 ]
 Criterion = Annotated[
-    Literal["gap", "additive_gap", "worst_pair_gap"],
-    typer.Option(metavar="NAME", show_default=False, help="gap, additive_gap or worst_pair_gap."),
+    str,
+    typer.Option(
+        metavar="NAME",
+        show_default=False,
+        help="gap, additive_gap or worst_pair_gap.",
+        callback=one_of(criteria),
+        autocompletion=completions(criteria),
+    ),
 ]
 CovarianceType = Annotated[
-    Literal["tied-spherical", "spherical", "tied-diag", "diag", "tied", "full"],
-    typer.Option("--covariance-type", metavar="NAME", help="Or diag, full, ..."),
+    str,
+    typer.Option(
+        "--covariance-type",
+        metavar="NAME",
+        help="Or diag, full, ...",
+        callback=one_of(covariance_types),
+        autocompletion=completions(covariance_types),
+    ),
 ]
 NoStandardize = Annotated[
     bool, typer.Option("--no-standardize", help="Leave numeric columns as they are.")

@@ -1,0 +1,1 @@
+"""Parts from outside the package: one file for each, which one line registers."""
