@@ -280,8 +280,6 @@ def test_progress_goes_to_a_terminal_only(folder):
         ("Ties", "ties"),
         ("Solver", "solver"),
         ("GapOf", "gap_of"),
-        ("Criterion", "criterion"),
-        ("CovarianceType", "covariance_type"),
     ],
 )
 def test_choices_are_those_of_the_estimator(option, parameter):
@@ -289,3 +287,12 @@ def test_choices_are_those_of_the_estimator(option, parameter):
     literal = next((k for k in get_args(kind) if get_args(k)), kind)
     allowed = FairMixture._parameter_constraints[parameter][0].options
     assert set(get_args(literal)) == allowed
+
+
+@pytest.mark.parametrize(
+    ("names", "parameter"),
+    [(options.criteria, "criterion"), (options.covariance_types, "covariance_type")],
+)
+def test_registers_are_those_of_the_estimator(names, parameter):
+    assert names() == FairMixture._parameter_constraints[parameter][0].options
+    assert options.completions(names)() == list(names())

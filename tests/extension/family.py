@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Rows
-from fairmix.mixture.families import ArrayReader, Centers, FieldReader, GraphBuilder, RowNames
+from fairmix.mixture.families import Centers, GraphBuilder, RowNames, Stored
 
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -95,15 +95,9 @@ class UnitVariance:
         return {"center": self.center}
 
     @classmethod
-    def read(
-        cls,
-        n_components: int,
-        n_columns: int,
-        covariance_type: str,
-        fields: FieldReader,
-        arrays: ArrayReader,
-    ) -> Self:
-        return cls(n_components, arrays.floats("center", n_columns), covariance_type)
+    def read(cls, stored: Stored) -> Self:
+        center = stored.arrays.floats("center", stored.n_columns)
+        return cls(stored.n_components, center, stored.covariance_type)
 
     def add_scores(self, graph: GraphBuilder, rows: RowNames, W: FloatArray, total: str) -> str:
         assert rows.numbers is not None

@@ -15,7 +15,8 @@ from fairmix.criteria._base import BoolArray, Face, OwnBound
 from fairmix.criteria.measures import MeanPair, Measure, Path
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray
 
-# Rates that differ by less have met.
+# Rates that differ by less have met: a projection computes equal rates in several ways, which are
+# some units of the last digit apart, and no two rates of rows are as near as this.
 MET = 1e-13
 
 
@@ -289,7 +290,7 @@ def _levelled(measure: Measure, rates: FloatArray, amount: float) -> FloatArray:
     level = top
     # At most as many pieces as rates that can meet, after as many halves as a number has digits.
     for _ in range(rates.size + np.finfo(rates.dtype).nmant):
-        if abs(goal - level) <= 1e-15 * top:
+        if abs(goal - level) <= 1e-15 * top:  # a few units of the last digit
             break
         level = goal if goal > 0 else level / 2
         cut = _cut(measure, rates, level)

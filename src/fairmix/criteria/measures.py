@@ -129,6 +129,7 @@ class MeanPair:
         away = start - start.mean(axis=1, keepdims=True)
         apart = away + 1.5 * (away.max() - away.min()) * np.arange(n_clusters)[:, None]
         tiled, start = np.concatenate([speeds] * n_clusters), start.ravel()
+        # Pools that rounding alone moves past each other have not met: they would merge for ever.
         rounding = 1e-15 * np.abs(rates).max()
         for _ in range(rates.size):
             pools = isotonic_regression((apart - amounts[:, None] * speeds).ravel())

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     from fairmix.estimator import FairMixture
 
-# Old enough for every runtime that the extra allows.
+# Old enough for every runtime that the extra allows; 8 is the format of the time of opset 18.
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 IR_VERSION = 8
 TABLE, GROUP = "X", "sensitive_features"
 LABEL, PROBABILITIES = "label", "probabilities"
-INNER = "fairmix/"
-UNKNOWN = -1
-NO_TEXT = ""
+INNER = "fairmix/"  # names in the graph that no column can have
+UNKNOWN = -1  # as an index it is the last row of a table, which holds NaN
+NO_TEXT = ""  # a missing category, as ONNX has no null
 INT64 = np.iinfo(np.int64)
 
 

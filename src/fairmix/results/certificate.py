@@ -270,12 +270,8 @@ def sampling_gap(
         Rows of each group in the fit, and fresh ones.
     covariance : array-like of shape (n_clusters, n_clusters)
         Of the indicators of the clusters, or of their probabilities, over rows.
-    criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
-        As in `fairmix.metrics`.
-    random_state : int or numpy.random.Generator, default=0
-        Seed of the draws.
-    n_draws : int, default=2000
-        Simulated samples.
+    criterion, random_state, n_draws
+        As in `chance_gap`.
 
     Returns
     -------

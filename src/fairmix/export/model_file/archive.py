@@ -17,7 +17,7 @@ from pathlib import Path
 
 # A model file, and what its parts grow to in memory, is at most this many bytes.
 MAX_BYTES = 2**28
-MAX_MEMBERS = 32
+MAX_MEMBERS = 32  # a document and a dozen arrays, with room for those of new families
 MEMBER_NAME = re.compile(r"[a-z_]{1,40}\.(?:json|npy)")
 
 # Records of the zip format: a member, its entry in the directory, the end of the directory.
@@ -25,11 +25,11 @@ LOCAL = struct.Struct("<4s5H3I2H")
 ENTRY = struct.Struct("<4s6H3I5H2I")
 END = struct.Struct("<4s4H2IH")
 LOCAL_MARK, ENTRY_MARK, END_MARK = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
-VERSION = 20
-UNIX = 3 << 8
+VERSION = 20  # 2.0, the first version of the format that all tools read
+UNIX = 3 << 8  # the system whose permissions READABLE are
 FIRST_DAY = (1 << 5) | 1  # the first of January 1980, where the zip calendar begins
-READABLE = 0o100644 << 16
-DIGEST_LENGTH = 64
+READABLE = 0o100644 << 16  # a regular file that everybody may read
+DIGEST_LENGTH = 64  # hexadecimal digits of SHA-256
 
 
 class ModelFileError(ValueError):

@@ -25,14 +25,15 @@ from fairmix.export.model_file.snapshot import (
 )
 from fairmix.input.columns import Columns
 from fairmix.kernels.totals import IntArray, Rows
-from fairmix.mixture.families import FAMILIES, Categorical, Family, joined
+from fairmix.mixture.families import FAMILIES, Categorical, Family, Stored, joined
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.model import Model
 from fairmix.mixture.propensity import Propensity, Scale
 from fairmix.results.verdict import SOFT_RESOLUTION, label_resolution
 from fairmix.solvers import Iteration
 
-# Parameters that may be lists, and the longest text that may be one.
+# Parameters that may be lists, and the longest text that may be one: options are short words, and a
+# long text would be one that a file wants to have shown in an error.
 LISTED = ("categorical_features",)
 LONGEST_OPTION = 80
 
@@ -200,8 +201,8 @@ def _family(mixture: Fields, arrays: Arrays, columns: Columns, n_components: int
             raise ModelFileError("model.json: columns: names is empty.")
         return categorical
     name = mixture.text("covariance_type", tuple(FAMILIES))
-    numeric = FAMILIES[name].read(n_components, len(columns.numeric), name, mixture, arrays)
-    return joined(numeric, levels)
+    stored = Stored(n_components, len(columns.numeric), name, mixture, arrays)
+    return joined(FAMILIES[name].read(stored), levels)
 
 
 def _propensity(slots: Fields, arrays: Arrays, columns: Columns, n_groups: int) -> Propensity:

@@ -1,13 +1,12 @@
 """Families of component densities."""
 
 from fairmix.mixture.families._base import (
-    ArrayReader,
     Centers,
     Family,
-    FieldReader,
     GraphBuilder,
     NumericFamily,
     RowNames,
+    Stored,
 )
 from fairmix.mixture.families.categorical import Categorical
 from fairmix.mixture.families.gaussian import COVARIANCE_TYPES, Gaussian
@@ -17,16 +16,15 @@ from fairmix.mixture.families.register import FAMILIES, joined, make_family, tak
 __all__ = [
     "COVARIANCE_TYPES",
     "FAMILIES",
-    "ArrayReader",
     "Categorical",
     "Centers",
     "Family",
-    "FieldReader",
     "Gaussian",
     "GraphBuilder",
     "NumericFamily",
     "Product",
     "RowNames",
+    "Stored",
     "joined",
     "make_family",
     "takes_missing",

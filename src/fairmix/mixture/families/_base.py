@@ -8,8 +8,8 @@ weights, groups or data access, so a product of families is a concatenation.
 theta is one flat float64 vector, so that solvers need no knowledge of what is in it.
 
 Starts, model files and ONNX graphs ask the family itself for what they need, so that a new one is
-one file. What it gets from them (``Centers``, ``FieldReader``, ``ArrayReader``, ``GraphBuilder``)
-is declared here, because those rooms are above this one.
+one file. What it gets from them (``Centers``, ``Stored``, ``GraphBuilder``) is declared here,
+because those rooms are above this one.
 """
 
 from __future__ import annotations
@@ -90,10 +90,16 @@ class Family(Protocol):
         """The paper's initial parameters, for ``pack``."""
 
     def document(self) -> dict[str, Any]:
-        """What a model file says of the family beside theta: JSON values by name."""
+        """What a model file says of the family beside theta: JSON values by name.
+
+        ``covariance_type`` is one of them; null where no column is numeric.
+        """
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Arrays of numbers that a model file holds of the family, by name."""
+        """Arrays of numbers that a model file holds of the family.
+
+        Names have small letters and underscores only, and no other part of a model has them.
+        """
 
     def add_scores(self, graph: GraphBuilder, rows: RowNames, W: FloatArray, total: str) -> str:
         """Add ``<W, T(x)>`` (n, K) to ``total`` in an ONNX graph, and return the name of the sum.
@@ -113,18 +119,8 @@ class NumericFamily(Family, Protocol):
         """Rows as points for k-means; what is missing is at the centre."""
 
     @classmethod
-    def read(
-        cls,
-        n_components: int,
-        n_columns: int,
-        covariance_type: str,
-        fields: FieldReader,
-        arrays: ArrayReader,
-    ) -> Self:
-        """The family of a model file: takes what ``document`` and ``arrays`` have written.
-
-        Only ``covariance_type``, by which the class was found, is taken already.
-        """
+    def read(cls, stored: Stored) -> Self:
+        """The family of a model file: takes what ``document`` and ``arrays`` have written."""
 
 
 class FieldReader(Protocol):
@@ -148,6 +144,19 @@ class ArrayReader(Protocol):
 
     def floats(self, name: str, *shape: int | None, finite: bool = ...) -> FloatArray:
         """Real numbers; None stands for any length."""
+
+
+class Stored(NamedTuple):
+    """A family of ``n_columns`` numeric columns in a model file.
+
+    Of its document only ``covariance_type``, by which the class is found, is taken already.
+    """
+
+    n_components: int
+    n_columns: int
+    covariance_type: str
+    fields: FieldReader
+    arrays: ArrayReader
 
 
 class RowNames(NamedTuple):

@@ -21,9 +21,10 @@ from scipy.special import log_softmax
 from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Rows
 from fairmix.mixture.families._base import Centers, GraphBuilder, RowNames
 
-# A category that a component never saw keeps this probability, so that no row is impossible.
+# A category that a component never saw keeps this probability, so that no row is impossible. It is
+# rarer than one row of ten billion, so it moves no estimate, and its logarithm is only -23.
 SMALLEST_PROBABILITY = 1e-10
-# Numbers of the 0/1 columns of a start: 2 GiB.
+# Numbers of the 0/1 columns of a start at most: 2 GiB. Dense k-means is faster while they fit.
 LARGEST_INDICATORS = 2**28
 
 

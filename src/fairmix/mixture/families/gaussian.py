@@ -25,13 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Rows, by_column
-from fairmix.mixture.families._base import (
-    ArrayReader,
-    Centers,
-    FieldReader,
-    GraphBuilder,
-    RowNames,
-)
+from fairmix.mixture.families._base import Centers, GraphBuilder, RowNames, Stored
 
 Shape = Literal["one", "columns", "matrix"]
 
@@ -45,8 +39,12 @@ COVARIANCE_TYPES: dict[str, tuple[Shape, bool]] = {
 }
 
 LOG_2PI = float(np.log(2 * np.pi))
-# A component whose mass is below this share of all rows has no covariance of its own.
+# A component whose mass is below this share of all rows has no covariance of its own: it is what
+# tails of far rows and rounding leave, not a row of any table.
 EMPTY_SHARE = 1e-12
+# Variances stay above this even with reg_covar=0: they and their inverses are then far from the
+# largest and the smallest double, also when they are squared or multiplied by data.
+SMALLEST_VARIANCE = 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +256,7 @@ class Gaussian:
 
     @property
     def _floor(self) -> float:
-        return max(self.reg_covar, 1e-200)
+        return max(self.reg_covar, SMALLEST_VARIANCE)
 
     def clip(self, theta: FloatArray) -> FloatArray:
         """Keep variances at or above ``reg_covar`` (for a matrix: its conditional variances)."""
@@ -348,17 +346,11 @@ class Gaussian:
         return {"center": self.center}
 
     @classmethod
-    def read(
-        cls,
-        n_components: int,
-        n_columns: int,
-        covariance_type: str,
-        fields: FieldReader,
-        arrays: ArrayReader,
-    ) -> Self:
+    def read(cls, stored: Stored) -> Self:
         """The family of a model file."""
-        center = arrays.floats("center", n_columns)
-        return cls(n_components, center, covariance_type, fields.number("reg_covar", 0.0))
+        center = stored.arrays.floats("center", stored.n_columns)
+        reg_covar = stored.fields.number("reg_covar", 0.0)
+        return cls(stored.n_components, center, stored.covariance_type, reg_covar)
 
     def add_scores(self, graph: GraphBuilder, rows: RowNames, W: FloatArray, total: str) -> str:
         """T(x) in parts: x, its products and which numbers are missing, with their weights."""
