@@ -1,4 +1,4 @@
-"""The baselines: time against k-means on Adult, growth with the rows, and the table of the docs.
+"""The baselines: time against k-means on Adult, growth with rows, and the table in the docs.
 
 ``python -m benchmarks.baselines`` prints ratios and growth; ``--table docs/baselines.md`` fits all
 methods on all data (FAIRMIX_DATA for Bank and Credit) and writes the table.
@@ -41,22 +41,22 @@ PAPER = {
 ROWS, COLUMNS, CLUSTERS = (30_000, 100_000, 300_000), 25, 20
 HEAD = """# The baselines
 
-Made by `python -m benchmarks.baselines --table docs/baselines.md`. K = 10, the paper's
-preprocessing, `random_state=0`, defaults but for what *setting* says. *Cost* is the squared
-distance to the means of the clusters, *gap* and *balance* are those of `fairmix.metrics`, of hard
-labels. *Mean gap* is the mean over clusters instead of the largest, which is what the paper's
-table of three groups holds. *Time* is processor time on one thread, in units of that of
-`KMeans(10, n_init=10)`, measured once. The paper's figures are from its tables; it gives SFC, and
-VFC with two groups, in pictures only, and has no table of Credit with two groups.
+Written by `python -m benchmarks.baselines --table docs/baselines.md`. K = 10, the paper's
+preprocessing, `random_state=0`, and defaults except for what *setting* says. *Cost* is the squared
+distance to the cluster means. *Gap* and *balance* are those of `fairmix.metrics`, for hard labels.
+*Mean gap* is the mean over clusters instead of the largest, as in the paper's table of three
+groups. *Time* is processor time on one thread, measured once, in units of the time of
+`KMeans(10, n_init=10)`. The paper's figures are from its tables; it shows SFC, and VFC with two
+groups, only in figures, and has no table of Credit with two groups.
 
 - `FairletKMeans` is SFC, for two groups only.
 - `VariationalFairKMeans` is VFC. The strength is the paper's lambda divided by the cost of k-means.
-- `AlignedFairKMeans` is FCA. Three groups are joined one after the other, which the paper of FCA
-  does not do.
+- `AlignedFairKMeans` is FCA. It aligns three groups one after the other, which the FCA paper does
+  not do.
 
-The front of VFC on Adult moves with the start: over the seeds 0 to 9 with one start, points at the
+The front of VFC on Adult varies with the start: over the seeds 0 to 9 with one start, points at the
 same strength differ by about 0.1 % in cost and 0.0009 in gap, and one seed (3) costs 0.7 % more.
-`n_starts` takes the least objective.
+`n_starts` keeps the lowest objective.
 
 """
 TITLES = ("data", "groups", "method", "setting", "cost", "gap", "mean gap", "balance", "time")

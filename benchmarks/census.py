@@ -1,4 +1,4 @@
-"""Fits of 2.4 million census-like rows against k-means and GaussianMixture, the same threads."""
+"""Fits of 2.4 million census-like rows against k-means and GaussianMixture, with equal threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fair fits of the dual solver against k-means, on the paper's data (FAIRMIX_DATA for two)."""
+"""Fair fits of the dual solver against k-means, on the paper's data (two need FAIRMIX_DATA)."""
 
 from __future__ import annotations
 

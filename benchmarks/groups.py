@@ -1,4 +1,4 @@
-"""Fits of many groups, in processor seconds of one thread: what a bound allows, and the growth."""
+"""Fits of many groups on one thread: processor seconds against targets, and growth."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(
             for n_rows, n_groups, allowed in sizes:
                 seconds, details = fit(n_rows, n_groups)
                 name = f"{n_rows:,} rows, {n_groups} groups, {assignment}"
-                out.append(Ratio(name, seconds, "the bound", allowed, 1, details=details))
+                out.append(Ratio(name, seconds, "the target", allowed, 1, details=details))
             two, four = (fit(few_rows, n_groups)[0] for n_groups in (2, 4))
             name = f"{few_rows:,} rows, four groups, {assignment}"
             out.append(Ratio(name, four, "two groups", two, FEW[1]))

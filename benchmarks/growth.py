@@ -1,4 +1,4 @@
-"""Growth of seconds with rows, clusters and columns, beside that of other programs."""
+"""How time grows with rows, clusters and columns, compared with other programs."""
 
 from __future__ import annotations
 

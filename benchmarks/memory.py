@@ -51,7 +51,7 @@ def run(repeats: int, n_rows: int = N_ROWS) -> Iterator[Ratio]:
         yield Ratio(
             f"{assignment}, {dtype}: beyond {data:,.0f} MB of data",
             worst["megabytes"],
-            "the bound",
+            "the target",
             MEGABYTES,
             1,
             unit="MB",

@@ -12,14 +12,14 @@ Document = Mapping[str, Any]
 HEAD = """\
 # Speed and memory
 
-What a fair fit costs beside programs that many people use. Every figure is a ratio within one run
-on one machine, the median of repeats that take turns, and most have a bound. Other machines give
-other seconds and somewhat other ratios.
+What a fair fit costs compared with widely used programs. Every figure is a ratio within one run on
+one machine, the median of repeats that take turns, and most figures have a target. Other machines
+give different seconds and somewhat different ratios.
 
-Made by `scripts/bench --page` from the files that `scripts/bench` writes to `docs/benchmarks`.
+Written by `scripts/bench --page` from the files that `scripts/bench` writes to `docs/benchmarks`.
 """
 SECTIONS = {
-    "kernel": "One pass against the arithmetic that it cannot do without",
+    "kernel": "One pass against the arithmetic it cannot avoid",
     "census": "Fits of many rows",
     "tabular": "Fits of the paper's tables",
     "groups": "Many groups",
@@ -35,27 +35,27 @@ SECTIONS = {
 }
 NOTES = {
     "census": """\
-K-means runs to its own end, with scikit-learn's defaults. A fair fit counts with all that it does:
-starts, components, tilt and labels of all rows, and meets `max_gap=0.01` on all of them. The plain
-fits have no bound on the gap; both count until they have the lower one of their two final
-likelihoods. Blind fits miss two bounds: they also fit and evaluate P(group | x), and their tilt
-takes about twice the iterations.""",
+K-means runs until it converges, with scikit-learn's defaults. The time of a fair fit includes
+everything: starts, components, tilt and the labels of all rows; it meets `max_gap=0.01` on all of
+them. The plain fits have no bound on the gap; both are timed until they reach the lower of their
+two final likelihoods. Blind fits miss two targets: they also fit and evaluate P(group | x), and
+their tilt takes about twice as many iterations.""",
     "tabular": "One thread, `n_components=10`, `n_init=1` and `max_gap=0.01`.",
     "groups": """\
-Processor seconds of one thread, `n_components=5`, `max_gap=0.01`, every group judged
-(`min_group_size=1`). Exponents are of a whole fit of 4,000 rows in 5 to 40 groups.""",
+Processor seconds on one thread, with `n_components=5`, `max_gap=0.01` and every group judged
+(`min_group_size=1`). The exponents refer to a whole fit of 4,000 rows in 5 to 40 groups.""",
     "passes": """\
 `model.n_passes_` is this count, and `model.history_["passes"]` has it for every iteration. A pass
-over some of the rows counts by their share. The bound is `max_gap=0.01` where no strength is named.
-The budget is what the solver takes now, rounded up: it tells when a change makes it take more.""",
+over some of the rows counts as their share. The bound is `max_gap=0.01` where no strength is named.
+The budget is what the solver takes now, rounded up, and shows when a change makes it take more.""",
     "memory": """\
-The most that the process grows by while it fits, labels and codes of groups among it.""",
+The most by which the process grows during a fit, including labels and codes of groups.""",
     "startup": "Processor seconds of a fresh interpreter.",
     "growth": """\
-Exponents of the seconds, of one pass and of a whole fit, in rows (N), clusters (K) and columns (d);
-one thread. A method whose fit took more than a minute got no more rows. A table keeps 64 MB of
-encoded rows between passes and encodes the others anew, so that memory stays bounded: that, and
-caches, are what the exponents of a pass in N show.""",
+Exponents of the time of one pass and of a whole fit, in rows (N), clusters (K) and columns (d), on
+one thread. A method whose fit takes more than a minute is not given more rows. A table keeps 64 MB
+of encoded rows between passes and encodes the others again, so that memory stays bounded; this, and
+caches, explain the exponents of a pass in N.""",
 }
 PICTURE = "growth.svg"
 COLORS = {
@@ -94,7 +94,7 @@ def text(found: Mapping[str, Document]) -> str:
 
 def _summary(found: Mapping[str, Document]) -> str:
     verdicts = [r["verdict"] for document in found.values() for r in document["ratios"]]
-    lines = [f"Bounds that hold: {verdicts.count('pass')}. Missed: {verdicts.count('MISS')}.\n"]
+    lines = [f"Targets met: {verdicts.count('pass')}. Missed: {verdicts.count('MISS')}.\n"]
     absent = [name for name in SECTIONS if name not in found]
     if absent:
         lines.append(f"Not measured: {', '.join(absent)}.\n")
@@ -108,7 +108,7 @@ def _section(name: str, document: Document) -> str:
     if name == "growth":
         lines.append(f"![Seconds against rows, clusters and columns](benchmarks/{PICTURE})\n")
     lines += [
-        "| what | takes | in units of | ratio | bound | |",
+        "| what | takes | in units of | ratio | target | |",
         "|---|---:|---|---:|---:|---|",
         *map(_row, document["ratios"]),
         "",
@@ -138,10 +138,11 @@ def _number(value: float) -> str:
 def _machine(document: Document) -> str:
     machine = document["machine"]
     versions = ", ".join(f"{name} {machine[name]}" for name in ("numpy", "scipy", "sklearn"))
-    repeats = "once" if document["repeats"] == 1 else f"{document['repeats']} repeats"
+    repeats = "once" if document["repeats"] == 1 else f"{document['repeats']} times"
+    threads = "1 thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
     return (
-        f"Measured {repeats} on {machine['cores']} cores, {machine['threads']} threads where there "
-        f"are several; Python {machine['python']}, {versions}."
+        f"Measured {repeats} on {machine['cores']} cores, with {threads} unless stated otherwise; "
+        f"Python {machine['python']}, {versions}."
     )
 
 

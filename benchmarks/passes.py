@@ -1,4 +1,4 @@
-"""Passes over Adult that a fit takes, by solver, against a budget. A count, the same everywhere."""
+"""Passes over Adult that a fit takes, by solver, against a budget: the same on all machines."""
 
 from __future__ import annotations
 

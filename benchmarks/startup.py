@@ -1,4 +1,4 @@
-"""Processor seconds of imports and of the help, each in a fresh interpreter."""
+"""Processor seconds of the imports and of the help, each in a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(repeats: int) -> list[Ratio]:
     seconds = {name: median(times) for name, times in found.items()}
     peer, *own = WORK
     return [
-        Ratio(name, seconds[name], "the bound", HELP_SECONDS, 1)
+        Ratio(name, seconds[name], "the target", HELP_SECONDS, 1)
         if name.endswith("--help")
         else Ratio(name, seconds[name], peer, seconds[peer], IMPORT_BOUND)
         for name in own

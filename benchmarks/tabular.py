@@ -1,4 +1,4 @@
-"""Fair fits of the paper's tables against k-means, one thread each (FAIRMIX_DATA for two)."""
+"""Fair fits of the paper's tables against k-means, one thread each (two need FAIRMIX_DATA)."""
 
 from __future__ import annotations
 

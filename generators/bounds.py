@@ -24,18 +24,18 @@ COLUMNS = ("continuous", "categorical", "mixed")
 HEAD = """\
 # Does the bound hold?
 
-Made by `scripts/generate bounds`: `pareto_front(FairMixture(10, ..., random_state=0), ...)` with
-the bounds 0, 0.005, 0.01, 0.02, 0.05 and 0.1, two groups, K = 10. Continuous columns have the
-paper's preprocessing. Cost is the squared distance of the continuous columns to the cluster means;
-NLL is the negative mean log-likelihood of the density. *filled* counts clusters with members. The
-verdict is that of the fit: a bound below what whole rows resolve (here less than 0.0001) counts as
-met within that, and nothing is added to any other.
+Written by `scripts/generate bounds` with `pareto_front(FairMixture(10, ..., random_state=0), ...)`
+for the bounds 0, 0.005, 0.01, 0.02, 0.05 and 0.1, two groups and K = 10. Continuous columns are
+prepared as in the paper. Cost is the squared distance of the continuous columns to the cluster
+means; NLL is the negative mean log-likelihood of the density. *filled* counts the clusters with
+members. The verdict is that of the fit: a bound finer than whole rows can resolve (here less than
+0.0001) counts as met within that resolution, and nothing is added to any other bound.
 
-Bounds on labels are fitted with `ties="split"`, so that equal rows, of which purely categorical
-columns have many, may be in different clusters. For categorical columns there is also the bound on
-probabilities.
+Bounds on labels are fitted with `ties="split"`, so that equal rows, which are common in purely
+categorical data, may be in different clusters. For categorical columns, the page also shows a bound
+on probabilities.
 
-In fronts of continuous columns the cost does not rise as the bound loosens. A mixed model weighs
+In fronts of continuous columns, the cost does not rise as the bound loosens. A mixed model weighs
 all columns by their likelihood, so there the NLL is the yardstick: the cost of its continuous
 columns alone may rise while the likelihood of all columns improves.
 """

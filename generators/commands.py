@@ -14,8 +14,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
 HEAD = """\
 # Commands
 
-What `fairmix --help` and `fairmix COMMAND --help` say; made by `scripts/generate commands`.
-Examples are in [the guide to the command line](how-to/command-line.md).
+The output of `fairmix --help` and `fairmix COMMAND --help`, written by `scripts/generate commands`.
+For examples, see [the guide to the command line](how-to/command-line.md).
 """
 WIDTH = {"COLUMNS": "80", "TERMINAL_WIDTH": "80"}  # the usual terminal
 

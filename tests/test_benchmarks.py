@@ -132,7 +132,7 @@ def test_a_page_has_a_row_for_every_ratio_and_counts_verdicts():
         Ratio("free", 1, "a pass", 3, None),
     ]
     text = page.text({"kernel": document("kernel", "A title.\n\nMore.", ratios, 2)})
-    assert "Bounds that hold: 1. Missed: 1." in text
+    assert "Targets met: 1. Missed: 1." in text
     assert "| quick | 1.5 s | a pass: 3 s | 0.5 | 0.6 | pass |" in text
     assert "| slow | 1,234 s | a pass: 3 s | 411 | 2 | MISS |" in text
     assert "| free | 1 s | a pass: 3 s | 0.333 |  |  |" in text
