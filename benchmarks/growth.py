@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import median
@@ -12,9 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
-from threadpoolctl import threadpool_limits
 
-from benchmarks.harness import Ratio
+from benchmarks.harness import Array, Ratio, Tiny, exponent, quietly, timed
 from fairmix import FairMixture
 from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairKMeans
 from fairmix.datasets import make_grouped_blobs
@@ -22,22 +19,29 @@ from fairmix.input.groups import encode_groups
 from fairmix.kernels.totals import Rows
 from fairmix.tables import MemoryStore, Table
 
+# Steps of half a power of ten.
 ROWS = (100_000, 316_228, 1_000_000, 3_162_278, 10_000_000)
 FIT_ROWS = (1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)
 WIDTHS = (5, 10, 20, 40, 80)
-FIXED_ROWS = 200_000
-COLUMNS = K = 10
+FIXED_ROWS = 200_000  # while clusters or columns grow: more than the caches hold
+COLUMNS = K = 10  # while rows grow
+# In proportion, and a few per cent for caches.
 BOUNDS = {"N": 1.02, "K": 1.1, "d": 1.1}
-# Rows that a tilt is learned from, and passes of which the median counts.
-SAMPLE_ROWS = 20_000
-PASSES = 3
+# A tilt is learned from so many rows: it only has to be there. The median of some passes counts.
+SAMPLE_ROWS, PASSES = 20_000, 3
+TEMPERATURE = 0.3  # of a blind fit's E-step
 # Iterations of the others, each a pass; seconds after which a method gets no more rows.
-ITERATIONS = 8
-LONGEST_FIT = 60.0
-TINY = {"rows": (500, 1_000), "fit_rows": (1_000, 2_000), "widths": (2, 4), "fixed_rows": 500}
+ITERATIONS, LONGEST_FIT = 8, 60.0
+TINY: Tiny = {
+    "rows": (200, 400),
+    "fit_rows": (200, 400),
+    "widths": (2, 4),
+    "fixed_rows": 200,
+    "n_clusters": 2,
+}
 
 # Work that takes data and the number of clusters, and gives seconds.
-Timed = Callable[[np.ndarray, np.ndarray, int], float]
+Timed = Callable[[Array, Array, int], float]
 
 
 def run(
@@ -46,18 +50,18 @@ def run(
     fit_rows: Sequence[int] = FIT_ROWS,
     widths: Sequence[int] = WIDTHS,
     fixed_rows: int = FIXED_ROWS,
+    n_clusters: int = K,
 ) -> Iterator[Ratio]:
     """Exponents of a pass, with their bounds, and of whole fits; all on one thread."""
     shapes = {
-        "N": [(n, COLUMNS, K) for n in rows],
+        "N": [(n, COLUMNS, n_clusters) for n in rows],
         "K": [(fixed_rows, COLUMNS, k) for k in widths],
-        "d": [(fixed_rows, d, K) for d in widths],
+        "d": [(fixed_rows, d, n_clusters) for d in widths],
     }
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")  # a few iterations are not the end
+    with quietly(threads=1):
         for letter, sizes in shapes.items():
             yield from _growth("pass", letter, sizes, _passes(), repeats)
-        sizes = [(n, COLUMNS, K) for n in fit_rows]
+        sizes = [(n, COLUMNS, n_clusters) for n in fit_rows]
         yield from _growth("fit", "N", sizes, _fits(), repeats)
 
 
@@ -79,11 +83,11 @@ def _growth(
     position = "NdK".index(letter)
     for name, times in seconds.items():
         reached = [size[position] for size in sizes[: len(times)]]
-        exponent = float(np.polyfit(np.log(reached), np.log(times), 1)[0])
         bound = BOUNDS[letter] if what == "pass" and name.startswith("fairmix") else None
         details = {"what": what, "letter": letter, "sizes": reached, "seconds": times}
         title = f"{what} in {letter}, {name}"
-        yield Ratio(title, exponent, "in proportion", 1, bound, unit="", details=details)
+        slope = exponent(reached, times)
+        yield Ratio(title, slope, "in proportion", 1, bound, unit="", details=details)
 
 
 def _passes() -> dict[str, Timed]:
@@ -95,29 +99,34 @@ def _passes() -> dict[str, Timed]:
     }
 
 
-def _our_pass(assignment: str, X, groups, k: int) -> float:
+def _our_pass(assignment: str, X: Array, groups: Array, k: int) -> float:
     """An E-step over all rows with the tilt of a fit of some."""
     few = slice(0, SAMPLE_ROWS)
     fit = FairMixture(k, assignment=assignment, random_state=0)
     model = fit.fit(X[few], sensitive_features=groups[few])._model
+    assert model.offsets is not None
     codes = encode_groups(groups).codes
     store = MemoryStore(Rows(X, None), groups=codes, n_groups=len(model.offsets))
     table = Table(store, model.mixture.family.encode, propensity=model.propensity)
-    sweep = {"offsets": model.offsets, "temperature": 0.3, "likelihood": False, "rough": True}
 
     def once() -> None:
-        table.softmax_pass(model.mixture.logits(model.theta), **sweep)
+        table.softmax_pass(
+            model.mixture.logits(model.theta),
+            offsets=model.offsets,
+            temperature=TEMPERATURE,
+            likelihood=False,
+            rough=True,
+        )
 
     once()  # keeps what tables keep between passes
-    return median(_timed(once) for _ in range(PASSES))
+    return median(timed(once) for _ in range(PASSES))
 
 
-def _kmeans_pass(X, groups, k: int) -> float:
-    model = KMeans(k, init=X[:k], n_init=1, tol=0, max_iter=ITERATIONS)
-    return _timed(lambda: model.fit(X)) / model.n_iter_
+def _kmeans_pass(X: Array, groups: Array, k: int) -> float:
+    return _iteration(KMeans(k, init=X[:k], n_init=1, tol=0, max_iter=ITERATIONS), X)
 
 
-def _gaussian_pass(X, groups, k: int) -> float:
+def _gaussian_pass(X: Array, groups: Array, k: int) -> float:
     model = GaussianMixture(
         k,
         covariance_type="spherical",
@@ -127,19 +136,25 @@ def _gaussian_pass(X, groups, k: int) -> float:
         reg_covar=1e-3,  # single precision and few rows
         random_state=0,
     )
-    return _timed(lambda: model.fit(X)) / model.n_iter_
+    return _iteration(model, X)
+
+
+def _iteration(model: Any, X: Array) -> float:
+    """Seconds of an iteration, of those that a fit makes."""
+    seconds = timed(lambda: model.fit(X))
+    return seconds / float(model.n_iter_)
 
 
 def _fits() -> dict[str, Timed]:
     def fair(make: Callable[..., Any], **settings: Any) -> Timed:
-        def fit(X, groups, k: int) -> float:
+        def fit(X: Array, groups: Array, k: int) -> float:
             model = make(k, random_state=0, **settings)
-            return _timed(lambda: model.fit(X, sensitive_features=groups))
+            return timed(lambda: model.fit(X, sensitive_features=groups))
 
         return fit
 
     def plain(make: Callable[..., Any], **settings: Any) -> Timed:
-        return lambda X, groups, k: _timed(
+        return lambda X, groups, k: timed(
             lambda: make(k, random_state=0, n_init=1, **settings).fit(X)
         )
 
@@ -152,9 +167,3 @@ def _fits() -> dict[str, Timed]:
         "VariationalFairKMeans": fair(VariationalFairKMeans),
         "AlignedFairKMeans": fair(AlignedFairKMeans),
     }
-
-
-def _timed(call: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+Array = NDArray[Any]
+# Arguments that only test the harness: few rows, few clusters and few iterations. Iterations count
+# most, because few rows in many clusters take hundreds of them.
+Tiny = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -48,7 +62,37 @@ def medians(work: Mapping[str, Callable[[], object]], repeats: int) -> dict[str,
     times: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(repeats):
         for name, call in work.items():
-            started = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - started)
+            times[name].append(timed(call))
     return {name: median(seconds) for name, seconds in times.items()}
+
+
+def timed(call: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds that a call takes by a clock."""
+    started = clock()
+    call()
+    return clock() - started
+
+
+def exponent(sizes: Iterable[float], seconds: Iterable[float]) -> float:
+    """The power of the size with which the seconds grow: the slope of the logarithms."""
+    return float(np.polyfit(np.log([*sizes]), np.log([*seconds]), 1)[0])
+
+
+@contextmanager
+def quietly(threads: int | None = None) -> Iterator[None]:
+    """Without warnings, and on so many threads of BLAS and OpenMP, if a number is given.
+
+    Warnings would say that few iterations are not the end of a fit, or that a bound is missed.
+    """
+    with warnings.catch_warnings(), threadpool_limits(threads):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def in_fresh_process(code: str, *words: str) -> dict[str, float]:
+    """What Python code prints as JSON: in a process of its own, so that its memory is its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], check=True, capture_output=True, text=True
+    )
+    found: dict[str, float] = json.loads(done.stdout)
+    return found

@@ -51,7 +51,7 @@ def main() -> None:
     arguments = parser.parse_args()
     unknown = sorted({*arguments.names} - {*BENCHMARKS})
     if unknown:
-        parser.error(f"{unknown[0]!r} is no benchmark; there are {', '.join(BENCHMARKS)}")
+        parser.error(f"{unknown[0]!r} is not a benchmark; there are {', '.join(BENCHMARKS)}")
     if arguments.page:
         write_page()
         return
@@ -75,7 +75,7 @@ def measure(name: str, repeats: int, *, tiny: bool, out: Path | None) -> list[Ra
         print(line(name, ratio), flush=True)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(document(name, module.__doc__, ratios, repeats), indent=1)
+        text = json.dumps(document(name, module.__doc__ or "", ratios, repeats), indent=1)
         (out / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     return ratios
 
