@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 from benchmarks.harness import Ratio, medians, quietly
 from fairmix import FairMixture
 from fairmix.datasets import make_census_like, write_census_like
-from fairmix.estimator._frame_sources import FileSource
+from fairmix.input.sources import FileSource
 
 # A cluster reads the file, which the fit in memory need not, and sends totals between processes.
 BOUND = 1.3

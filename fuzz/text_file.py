@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmix import FairMixture
-from fairmix.input.roles import find_roles
+from fairmix.input.guesses import guess_columns
 from fairmix.tables import FileBlocks, column_names
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".txt")
@@ -68,7 +68,7 @@ def check(data: bytes, folder: Path) -> str:
 
 def _fit(path: Path, *, named: bool, standardize: bool) -> str:
     names = column_names(path)
-    roles = find_roles(FileBlocks(path), names)
+    roles = guess_columns(FileBlocks(path), names)
     assert [role.name for role in roles] == names
     model = FairMixture(1, fairness_strength=0, max_iter=2, standardize=standardize, random_state=0)
     model.fit(path, sensitive_features=names[-1] if named else None)

@@ -11,19 +11,7 @@ PACKAGE = ROOT / "src" / "fairmix"
 # Underscore names that a room reads of another, until nothing is left: one that goes from the code
 # must go from here, too.
 KNOWN = {
-    ("cli", "_aside"),
-    ("cli", "_check_settings"),
-    ("cli", "_frame_sources"),
-    ("cli", "_model"),
-    ("cli", "_validate_params"),
-    ("export", "_aside"),
-    ("export", "_filled"),
-    ("plot", "_model"),
-    ("report", "_model"),
     ("solvers", "_base"),
-    ("studies", "_take_groups"),
-    ("studies", "_validate_params"),
-    ("trials", "_rows"),
 }
 
 

@@ -58,7 +58,7 @@ for checkpoint, output, place, left in runs:
         continue
     model = FairMixture(3, random_state=0, checkpoint=checkpoint, **settings)
     model.fit(X, sensitive_features=groups)
-    learned = model._model
+    learned = model.fitted_.model
     np.savez(output, theta=learned.theta, offsets=learned.offsets, labels=model.labels_)
     os._exit(0)
 """
@@ -151,8 +151,8 @@ def test_the_same_fit_goes_on(unfinished, blobs):
     fresh = FairMixture(3, random_state=0).fit(X, sensitive_features=groups)
     resumed = FairMixture(3, random_state=0, checkpoint=unfinished, n_jobs=2)
     resumed.fit(X, sensitive_features=groups)
-    assert np.array_equal(resumed._model.theta, fresh._model.theta)
-    assert np.array_equal(resumed._model.offsets, fresh._model.offsets)
+    assert np.array_equal(resumed.fitted_.model.theta, fresh.fitted_.model.theta)
+    assert np.array_equal(resumed.fitted_.model.offsets, fresh.fitted_.model.offsets)
     assert not unfinished.exists()
     assert list(Path(unfinished).parent.iterdir()) == []
 
@@ -209,7 +209,7 @@ def test_without_a_seed_the_seeds_of_the_checkpoint_count(tmp_path, blobs, monke
     monkeypatch.setattr(Journal, "remove", Journal.write)
     first = FairMixture(3, checkpoint=path).fit(X, sensitive_features=groups)
     second = FairMixture(3, checkpoint=path).fit(X, sensitive_features=groups)
-    assert np.array_equal(first._model.theta, second._model.theta)
+    assert np.array_equal(first.fitted_.model.theta, second.fitted_.model.theta)
 
 
 def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from fairmix import FairMixture
 from fairmix.cli import app
 from fairmix.datasets import load_adult
-from fairmix.estimator._frame_sources import FileSource
-from fairmix.input.roles import find_roles
+from fairmix.input.guesses import guess_columns
+from fairmix.input.sources import FileSource
 from fairmix.tables import BLOCK_ROWS, FileBlocks
 
 HEAD = "age,town,sex\n"
@@ -142,7 +142,7 @@ def test_roles_are_told_from_all_rows(kind, tmp_path):
         frame.to_csv(path, index=False)
     else:
         frame.to_parquet(path, index=False)
-    roles = find_roles(FileBlocks(path, n_jobs=2), list(ROLES))
+    roles = guess_columns(FileBlocks(path, n_jobs=2), list(ROLES))
     assert {r.name: r.kind for r in roles} == {name: role for name, (role, _) in ROLES.items()}
     assert all(role.reason for role in roles)
     odd = roles[list(ROLES).index("odd")]
@@ -152,7 +152,7 @@ def test_roles_are_told_from_all_rows(kind, tmp_path):
 def test_missing_values_are_counted(tmp_path):
     values = {"a": [1.5, None, np.inf, 2.0], "b": ["x", None, None, "y"]}
     pq.write_table(pa.table(values), tmp_path / "rows.parquet")
-    roles = find_roles(FileBlocks(tmp_path / "rows.parquet"), ["a", "b"])
+    roles = guess_columns(FileBlocks(tmp_path / "rows.parquet"), ["a", "b"])
     assert [role.missing for role in roles] == [2, 2]
 
 

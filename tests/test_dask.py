@@ -24,7 +24,7 @@ import dask.dataframe as dd
 from distributed import Client, LocalCluster
 
 import fairmix.tables.dask as on_dask
-from fairmix.estimator._frame_sources import FileSource
+from fairmix.input.sources import FileSource
 
 N_ROWS = 5 * BLOCK_ROWS + 1234
 ARRAYS = ("weights_", "means_", "covariances_", "rates_", "group_sizes_")

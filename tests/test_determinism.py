@@ -48,10 +48,10 @@ def fitted(case, table=FRAME, **settings):
 def digest(model):
     """A checksum over every bit of the fitted map, its labels and its figures."""
     seen = hashlib.sha256()
-    groups = FRAME["g"] if model._model.aware else None
+    groups = FRAME["g"] if model.fitted_.model.aware else None
     psi = model.predict_proba(FRAME, sensitive_features=groups)
-    parts = [model._model.theta, model.rates_, model.weights_, psi]
-    parts += [model._model.offsets] if model._model.offsets is not None else []
+    parts = [model.fitted_.model.theta, model.rates_, model.weights_, psi]
+    parts += [model.fitted_.model.offsets] if model.fitted_.model.offsets is not None else []
     parts += [np.array([model.gap_, model.soft_gap_, model.balance_, model.lower_bound_])]
     parts += [model.history_[name] for name in ("objective", "log_likelihood", "gap")]
     for part in parts:

@@ -214,7 +214,7 @@ def test_blind_model_holds_no_row_and_no_group_of_a_row(toy):
         return sum(map(size, value)) if isinstance(value, tuple | list) else 0
 
     # What predicts is of the same size for any number of rows.
-    assert size(small._model) == size(large._model) > 0
+    assert size(small.fitted_.model) == size(large.fitted_.model) > 0
     assert np.array_equal(large.predict(X), large.labels_)
 
 

@@ -125,7 +125,7 @@ def test_all_kinds_of_tables_and_files_give_the_same_fit(table, tmp_path):
         for name, X in kinds.items()
     }
     for name, model in fits.items():
-        assert np.array_equal(model._model.theta, fits["pandas"]._model.theta), name
+        assert np.array_equal(model.fitted_.model.theta, fits["pandas"].fitted_.model.theta), name
         assert np.array_equal(model.predict(with_gaps), fits["pandas"].labels_), name
     fits["csv"].predict(kinds["csv"], output=tmp_path / "labels.parquet")
     written = pq.read_table(tmp_path / "labels.parquet")["cluster"].to_numpy()
@@ -204,7 +204,7 @@ def test_models_with_gaps_survive_a_file(table, tmp_path):
     _, with_gaps, groups = table
     model = FairMixture(3, max_gap=0.05, handle_unknown="ignore", random_state=0)
     model.fit(with_gaps, sensitive_features=groups)
-    assert model._model.propensity.gaps == (0, 1, 2, 3)
+    assert model.fitted_.model.propensity.gaps == (0, 1, 2, 3)
     for again in (load(model.save(tmp_path / "m.fairmix")), pickle.loads(pickle.dumps(model))):
         assert np.array_equal(again.predict_proba(with_gaps), model.predict_proba(with_gaps))
         assert again.handle_unknown == "ignore"

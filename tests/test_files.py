@@ -71,10 +71,10 @@ def csv(frame, tmp_path_factory):
 
 
 def assert_same_model(a, b):
-    np.testing.assert_array_equal(a._model.theta, b._model.theta)
-    assert (a._model.offsets is None) == (b._model.offsets is None)
-    if a._model.offsets is not None:
-        np.testing.assert_array_equal(a._model.offsets, b._model.offsets)
+    np.testing.assert_array_equal(a.fitted_.model.theta, b.fitted_.model.theta)
+    assert (a.fitted_.model.offsets is None) == (b.fitted_.model.offsets is None)
+    if a.fitted_.model.offsets is not None:
+        np.testing.assert_array_equal(a.fitted_.model.offsets, b.fitted_.model.offsets)
     np.testing.assert_array_equal(a.rates_, b.rates_)
     np.testing.assert_array_equal(a.history_["objective"], b.history_["objective"])
     assert a.gap_ == b.gap_

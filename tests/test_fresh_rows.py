@@ -11,10 +11,10 @@ import pytest
 from fairmix import FairMixture, load
 from fairmix.criteria import CRITERIA
 from fairmix.datasets import make_grouped_blobs
-from fairmix.estimator._freshness import TrainingRows, row_hashes
 from fairmix.kernels.totals import Rows
 from fairmix.metrics import gap, group_counts
 from fairmix.results.certificate import sampling_gap
+from fairmix.results.freshness import TrainingRows, row_hashes
 from fairmix.results.verdict import label_resolution
 from fairmix.tables import MemoryStore
 
@@ -228,8 +228,8 @@ def test_fresh_rows_that_equal_training_rows_stay_silent(sizes, skew, single):
 
 
 def test_more_rows_than_are_kept(monkeypatch):
-    monkeypatch.setattr("fairmix.estimator._freshness.KEPT", 100)
-    monkeypatch.setattr("fairmix.estimator._freshness.PART_ROWS", 300)
+    monkeypatch.setattr("fairmix.results.freshness.KEPT", 100)
+    monkeypatch.setattr("fairmix.results.freshness.PART_ROWS", 300)
     rng = np.random.default_rng(3)
     X = rng.normal(size=(2000, 2))
     seen = TrainingRows.of(MemoryStore(Rows(X, None)))

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from fairmix import FairMixture
-from fairmix.estimator._frames import MAX_LEVELS
+from fairmix.input.frames import MAX_LEVELS
 from inputs import (
     FRAME,
     UNSETTLED,

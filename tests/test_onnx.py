@@ -88,7 +88,7 @@ def test_every_family_and_covariance(columns, covariance_type, assignment):
         assignment=assignment,
         standardize=covariance_type in ("full", "spherical"),
     )
-    assert (model._model.propensity is not None) == (assignment == "blind")
+    assert (model.fitted_.model.propensity is not None) == (assignment == "blind")
     assert_agrees(model, people(200, 1, offset=1e6), columns)
 
 
@@ -108,7 +108,7 @@ def test_categories(assignment):
 def test_plain_mixture_and_paper_solver():
     table = people(400, 0)
     plain = fitted(table[NUMBERS], table["group"], fairness_strength=0, covariance_type="tied")
-    assert plain._model.offsets is None
+    assert plain.fitted_.model.offsets is None
     assert_agrees(plain, people(200, 1), NUMBERS)
     em = fitted(table[NUMBERS], table["group"], fairness_strength=2.0, solver="em")
     assert_agrees(em, people(200, 1), NUMBERS)
@@ -136,7 +136,7 @@ def test_many_columns_and_many_categories():
     table["many"] = rng.integers(CATEGORIES + 20, size=n_rows).astype(str)
     groups = np.where(table["c0"] + rng.normal(size=n_rows) > 0, "a", "b")
     model = fitted(table, groups)
-    assert model._model.propensity.slots[0].max() == CATEGORIES
+    assert model.fitted_.model.propensity.slots[0].max() == CATEGORIES
     table["group"] = groups
     assert_agrees(model, table, [*table.columns[:-1]])
 

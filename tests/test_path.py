@@ -94,7 +94,7 @@ def test_models_have_their_bound_and_are_no_warm_starters(front):
     assert {model.fairness_strength for model in bounded} == {"auto"}
     assert plain.fairness_strength == 0
     assert not any(model.warm_start for model in front.models)
-    assert len({id(model._model) for model in front.models}) == len(BOUNDS)
+    assert len({id(model.fitted_.model) for model in front.models}) == len(BOUNDS)
 
 
 def test_no_point_is_worse_than_its_own_fresh_fit(front, blobs):

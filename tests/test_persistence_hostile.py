@@ -289,7 +289,9 @@ def test_a_propensity_that_overflows_refuses_rows(name, value, members, tmp_path
         warnings.simplefilter("error")
         model = load(path)
         row = {column: [1.0] for column in model.feature_names_in_}
-        for column, levels in zip(model._model.columns.categorical, model.categories_, strict=True):
+        for column, levels in zip(
+            model.fitted_.model.columns.categorical, model.categories_, strict=True
+        ):
             row[model.feature_names_in_[column]] = [levels[0]]
         with pytest.raises(ValueError, match="densities overflow"):
             model.predict(pd.DataFrame(row))

@@ -81,7 +81,7 @@ def test_a_fit_meets_its_bound_or_warns(table, chosen):
         assert np.isclose(model.label_gap_, gap(model.labels_, groups), atol=1e-12)
     if chosen["gap_of"] == "labels":
         assert np.isclose(model.balance_, balance(model.labels_, groups), atol=1e-12)
-    given_groups = {"sensitive_features": groups} if model._model.aware else {}
+    given_groups = {"sensitive_features": groups} if model.fitted_.model.aware else {}
     np.testing.assert_array_equal(model.predict(frame, **given_groups), model.labels_)
     psi = model.predict_proba(frame, **given_groups)
     assert np.isfinite(psi).all()
@@ -106,7 +106,7 @@ def test_a_file_keeps_every_bit(table, chosen, metadata):
             path.read_bytes()
         )
     assert again.metadata_ == json.loads(json.dumps(metadata))
-    given_groups = {"sensitive_features": groups} if model._model.aware else {}
+    given_groups = {"sensitive_features": groups} if model.fitted_.model.aware else {}
     for method in ("predict", "predict_proba"):
         found, expected = (getattr(m, method)(frame, **given_groups) for m in (again, model))
         assert found.tobytes() == expected.tobytes()

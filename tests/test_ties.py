@@ -361,7 +361,7 @@ def test_missing_values_are_equal_to_each_other():
     model = fit(X, groups)
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     assert model.gap_ <= 0.01
-    sets = equal_rows(model._rows(X))
+    sets = equal_rows(model.fitted_.rows(X))
     mixed = pd.Series(model.labels_).groupby(sets).nunique() > 1
     incomplete = X.isna().any(axis=1).to_numpy()
     assert set(np.flatnonzero(mixed)) & set(sets[incomplete])
@@ -496,7 +496,7 @@ def test_a_front_splits_down_to_the_plain_mixture():
     front = pareto_front(estimator, X, sensitive_features=groups, max_gaps=(0.005, 0.02, np.inf))
     assert [row.met for row in front.rows] == [True, True, None]
     assert front.rows[0].gap <= 0.005
-    assert not front.models[-1]._model.split
+    assert not front.models[-1].fitted_.model.split
 
 
 # ---------------------------------------------------------------------------- the command line

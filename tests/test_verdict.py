@@ -113,10 +113,10 @@ def test_two_strangers_are_not_judged_and_loosen_nothing(assignment):
 def test_strangers_of_an_aware_map_are_assigned_through_p_of_group():
     X, names = people(strangers=20)
     model = fit(X, names, assignment="aware")
-    rows = model._model.columns.rows(X)
+    rows = model.fitted_.model.columns.rows(X)
     x = np.flatnonzero(names == "x")
-    tilt = model._model.propensity(rows).T @ model._model.offsets
-    scores = np.log(model._model.posterior(rows)) + tilt
+    tilt = model.fitted_.model.propensity(rows).T @ model.fitted_.model.offsets
+    scores = np.log(model.fitted_.model.posterior(rows)) + tilt
     np.testing.assert_array_equal(model.labels_[x], scores[x].argmax(axis=1))
     # A row alone is assigned as in the table.
     alone = model.predict(X[x[:1]], sensitive_features=["x"])

@@ -103,7 +103,7 @@ def _read(
     from fairmix.cli.data import fit_rows
     from fairmix.cli.fitting import sampled
     from fairmix.cli.opening import open_data
-    from fairmix.cli.views import gaps_text, roles_text
+    from fairmix.cli.views import columns_text, gaps_text
 
     data = open_data(
         path,
@@ -115,7 +115,7 @@ def _read(
     )
     if not data.numeric:
         raise ValueError(f"{path} has no numeric column, and the methods need some.")
-    screen.say(roles_text(data))
+    screen.say(columns_text(data))
     if data.gaps:
         screen.note(gaps_text(data))
     if data.categorical:

@@ -1,4 +1,4 @@
-"""Data of a command: files whose columns have roles, and whose rows come in parts."""
+"""Data of a command: files, the kinds of their columns, and their rows in parts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fairmix.estimator._frame_sources import FileSource
 from fairmix.input.groups import MissingGroups
-from fairmix.input.roles import Role
+from fairmix.input.guesses import Guess
+from fairmix.input.sources import FileSource
 from fairmix.system.progress import progress
 from fairmix.tables import FileBlocks, Frame
 from fairmix.tables.sources import CsvSource
@@ -46,7 +46,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Files with roles.
+    """Files and what their columns are.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Data:
         Rows with the columns that are used.
     features, categorical, sensitive, labels : tuple of str
         Columns; categorical ones are features too, and labels are those of another clustering.
-    roles : tuple of Role
+    guesses : tuple of Guess
         Of the columns that may be features.
     gaps : dict of str to int
         Columns that lack values, and in how many rows.
@@ -76,7 +76,7 @@ class Data:
     categorical: tuple[str, ...]
     sensitive: tuple[str, ...]
     labels: tuple[str, ...] = ()
-    roles: tuple[Role, ...] = ()
+    guesses: tuple[Guess, ...] = ()
     gaps: dict[str, int] = field(default_factory=dict)
     missing: str = "error"
     missing_groups: MissingGroups = "error"
@@ -111,7 +111,7 @@ class Data:
     @property
     def left_out(self) -> dict[str, str]:
         """Columns that are no features, and why."""
-        return {r.name: f"{r.kind}, {r.reason}" for r in self.roles if not r.is_feature}
+        return {r.name: f"{r.kind}, {r.reason}" for r in self.guesses if not r.is_feature}
 
     @property
     def n_rows(self) -> int:

@@ -67,7 +67,7 @@ def fit(
     from fairmix.cli.fitting import fit_data
     from fairmix.cli.opening import Choice, open_data
     from fairmix.cli.outputs import folder_of, refuse_existing
-    from fairmix.cli.views import fit_text, gaps_text, roles_text
+    from fairmix.cli.views import columns_text, fit_text, gaps_text
 
     screen = Screen(quiet, json)
     if not 0 <= hold_out < 1:
@@ -113,7 +113,7 @@ def fit(
             n_jobs=jobs,
             verbose=bool(screen.bars),
         )
-        screen.say(roles_text(rows))
+        screen.say(columns_text(rows))
         if rows.gaps:
             screen.note(gaps_text(rows))
         if rows.n_bytes > memory * MEGABYTE and subsample is None and batch_size is None:

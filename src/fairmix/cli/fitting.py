@@ -228,12 +228,7 @@ def _learn(model: FairMixture, data: Data, folder: Path, *, in_memory: bool) -> 
             model.fit(source, sensitive_features=names)
         return
     table = data.gather(fit_rows)
-    if len(names) == 1:
-        model.fit(table, sensitive_features=names[0])
-    else:
-        model.fit(table.select(data.features), sensitive_features=table.select(names))
-        # As a fit of files: predict may get a table with these columns.
-        model._aside = data.sensitive
+    model.fit(table, sensitive_features=names)
 
 
 def _assign(model: FairMixture, data: Data, path: Path) -> Profile:
@@ -274,7 +269,7 @@ def labelled_parts(
         ready = have if part is None else have // BLOCK_ROWS * BLOCK_ROWS
         if ready:
             table = pa.concat_tables(rows)
-            groups = table.select(data.sensitive)[:ready] if model._model.aware else None
+            groups = table.select(data.sensitive)[:ready] if model.fitted_.model.aware else None
             found = model.predict(table.select(features)[:ready], sensitive_features=groups)
             rows, labels = [table[ready:]], np.concatenate([labels, found])
         while waiting and len(waiting[0][1]) <= len(labels):

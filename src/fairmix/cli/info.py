@@ -36,7 +36,7 @@ def info(
 
 
 def _facts(model: FairMixture) -> dict[str, Any]:
-    columns = model._model.columns
+    columns = model.fitted_.model.columns
     names = getattr(model, "feature_names_in_", columns.names)
     metadata = getattr(model, "metadata_", {})
     sizes = zip(model.groups_.tolist(), model.group_sizes_.tolist(), strict=True)

@@ -13,7 +13,7 @@ from joblib import effective_n_jobs
 from fairmix import FairMixture
 from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data
 from fairmix.cli.screen import counted, listed
-from fairmix.input.roles import FEATURES, MAX_CATEGORIES, Role, find_roles
+from fairmix.input.guesses import FEATURES, MAX_CATEGORIES, Guess, guess_columns
 from fairmix.tables import FileBlocks, column_names, find_files
 
 # What a command says about rows, beside the way to read them.
@@ -36,7 +36,7 @@ class Choice:
         return cls(**{name: tuple(dict.fromkeys(names or ())) for name, names in given.items()})
 
     def check(self, path: str, names: Sequence[str]) -> None:
-        """Refuse columns that do not exist or have two roles."""
+        """Refuse columns that do not exist or are named for two roles."""
         seen: dict[str, str] = {}
         for option in (field.name for field in fields(self)):
             for name in getattr(self, option):
@@ -51,7 +51,7 @@ class Choice:
                 seen[name] = option
 
     def kind(self, name: str) -> str | None:
-        """The role that the user gives a column."""
+        """The kind that the user gives a column."""
         return next((option for option in FEATURES if name in getattr(self, option)), None)
 
     @property
@@ -61,7 +61,7 @@ class Choice:
 
 
 def open_data(path: str, choice: Choice, *, missing: str, **how: Any) -> Data:
-    """Files to fit, with the roles that their columns seem to have.
+    """Files to fit, with the kinds that their columns seem to have.
 
     Parameters
     ----------
@@ -75,14 +75,16 @@ def open_data(path: str, choice: Choice, *, missing: str, **how: Any) -> Data:
         ``n_jobs`` and ``verbose`` of reading, ``missing_groups``, ``hold_out`` and ``seed`` of
         `Data`. With ``missing_groups="error"``, rows without a group can only be left out.
     """
-    blocks, roles = _scan(path, choice, how)
+    blocks, guesses = _scan(path, choice, how)
     for name in choice.sensitive:
-        _check_groups(roles[name], alone=how.get("missing_groups") != "group")
-    chosen = [_chosen(r, choice) for r in roles.values() if r.name not in choice.sensitive]
-    used = [role for role in chosen if role.is_feature]
+        _check_groups(guesses[name], alone=how.get("missing_groups") != "group")
+    chosen = [_chosen(r, choice) for r in guesses.values() if r.name not in choice.sensitive]
+    used = [guess for guess in chosen if guess.is_feature]
     if not used:
-        raise ValueError(f"{path} has no column left to cluster by; it has {listed(list(roles))}.")
-    groups = [roles[name] for name in choice.sensitive]
+        raise ValueError(
+            f"{path} has no column left to cluster by; it has {listed(list(guesses))}."
+        )
+    groups = [guesses[name] for name in choice.sensitive]
     how |= _gaps(path, used, groups, missing, how, blocks)
     return _data(path, blocks, choice, chosen, how)
 
@@ -92,13 +94,13 @@ def open_for_audit(
 ) -> Data:
     """Files with labels; other columns describe the clusters, whatever is missing in them."""
     named = (*choice.sensitive, *choice.labels)
-    blocks, roles = _scan(path, choice, how, None if all_columns else named)
+    blocks, guesses = _scan(path, choice, how, None if all_columns else named)
     for name in named:
-        if roles[name].n_values is None or roles[name].kind == "empty":
-            _check_groups(roles[name])
-    groups = [roles[name] for name in choice.sensitive]
-    how |= _gaps(path, [roles[name] for name in choice.labels], groups, missing, how, blocks)
-    others = [role for name, role in roles.items() if name not in named]
+        if guesses[name].n_values is None or guesses[name].kind == "empty":
+            _check_groups(guesses[name])
+    groups = [guesses[name] for name in choice.sensitive]
+    how |= _gaps(path, [guesses[name] for name in choice.labels], groups, missing, how, blocks)
+    others = [guess for name, guess in guesses.items() if name not in named]
     return _data(path, blocks, choice, others, how)
 
 
@@ -106,7 +108,7 @@ def open_for_model(
     path: str, model: FairMixture, sensitive: Sequence[str], *, missing: str, **how: Any
 ) -> Data:
     """Files with the columns that a fitted model was fitted on."""
-    columns = model._model.columns
+    columns = model.fitted_.model.columns
     # A frame of numbers is learned as an array, whose columns have no names of their own.
     names = tuple(model.feature_names_in_.tolist())
     known = column_names(find_files(path)[0])
@@ -116,25 +118,25 @@ def open_for_model(
     categorical = tuple(names[j] for j in columns.categorical)
     numeric = tuple(names[j] for j in columns.numeric)
     choice = Choice(sensitive=tuple(sensitive), numeric=numeric, categorical=categorical)
-    blocks, roles = _scan(path, choice, how, (*names, *sensitive))
+    blocks, guesses = _scan(path, choice, how, (*names, *sensitive))
     for name in (*names, *sensitive):
-        if roles[name].kind == "empty":
-            raise ValueError(f"Column {name!r}: {roles[name].reason}.")
-    chosen = [_chosen(roles[name], choice) for name in names]
+        if guesses[name].kind == "empty":
+            raise ValueError(f"Column {name!r}: {guesses[name].reason}.")
+    chosen = [_chosen(guesses[name], choice) for name in names]
     how |= {"missing_groups": model.missing_groups}
-    how |= _gaps(path, chosen, [roles[name] for name in sensitive], missing, how, blocks)
+    how |= _gaps(path, chosen, [guesses[name] for name in sensitive], missing, how, blocks)
     return _data(path, blocks, choice, chosen, how)
 
 
 def _scan(
     path: str, choice: Choice, how: dict[str, Any], names: Sequence[str] | None = None
-) -> tuple[FileBlocks, dict[str, Role]]:
-    """The files, and the roles of their columns or of some."""
+) -> tuple[FileBlocks, dict[str, Guess]]:
+    """The files, and the kinds of their columns or of some."""
     blocks = FileBlocks(path, text=choice.text, **_reading(how))
     known = blocks.schema.names
     choice.check(path, known)
     wanted = [n for n in known if n not in choice.drop and (names is None or n in names)]
-    return blocks, {role.name: role for role in find_roles(blocks, wanted)}
+    return blocks, {guess.name: guess for guess in guess_columns(blocks, wanted)}
 
 
 def _reading(how: dict[str, Any]) -> dict[str, Any]:
@@ -145,75 +147,77 @@ def _data(
     path: str,
     blocks: FileBlocks,
     choice: Choice,
-    roles: Sequence[Role],
+    guesses: Sequence[Guess],
     how: dict[str, Any],
 ) -> Data:
-    used = [role for role in roles if role.is_feature]
-    categorical = tuple(role.name for role in used if role.kind == "categorical")
+    used = [guess for guess in guesses if guess.is_feature]
+    categorical = tuple(guess.name for guess in used if guess.kind == "categorical")
     if any(blocks.schema.field(name).type == pa.float64() for name in categorical):
         # Codes such as 0 and 1 in a text file are names of categories, not 0.0 and 1.0.
         blocks = FileBlocks(path, text=(*choice.text, *categorical), **_reading(how))
     return Data(
         name=path,
         blocks=blocks,
-        features=tuple(role.name for role in used),
+        features=tuple(guess.name for guess in used),
         categorical=categorical,
         sensitive=choice.sensitive,
         labels=choice.labels,
-        roles=tuple(roles),
+        guesses=tuple(guesses),
         **{name: how[name] for name in DATA_SETTINGS if name in how},
     )
 
 
-def _chosen(role: Role, choice: Choice) -> Role:
-    """The role that the user or the values give a column."""
-    kind = choice.kind(role.name)
-    if role.kind == "empty":
-        raise ValueError(f"Column {role.name!r}: {role.reason}. Leave it out: --drop {role.name}")
-    if kind == "numeric" and not role.numbers:
-        raise ValueError(f"Column {role.name!r} cannot be read as numbers: {role.reason}.")
+def _chosen(guess: Guess, choice: Choice) -> Guess:
+    """The kind that the user or the values give a column."""
+    kind = choice.kind(guess.name)
+    if guess.kind == "empty":
+        raise ValueError(
+            f"Column {guess.name!r}: {guess.reason}. Leave it out: --drop {guess.name}"
+        )
+    if kind == "numeric" and not guess.numbers:
+        raise ValueError(f"Column {guess.name!r} cannot be read as numbers: {guess.reason}.")
     if kind is not None:
-        return replace(role, kind=kind, reason="as you say")
-    if role.kind == "mixed":
+        return replace(guess, kind=kind, reason="as you say")
+    if guess.kind == "mixed":
         raise ValueError(
-            f"Column {role.name!r} holds {role.reason}. Correct the file, or say what it is: "
-            f"--categorical {role.name}, or leave it out: --drop {role.name}"
+            f"Column {guess.name!r} holds {guess.reason}. Correct the file, or say what it is: "
+            f"--categorical {guess.name}, or leave it out: --drop {guess.name}"
         )
-    return role
+    return guess
 
 
-def _check_groups(role: Role, *, alone: bool = True) -> None:
+def _check_groups(guess: Guess, *, alone: bool = True) -> None:
     """Refuse a column without groups; ``alone``: rows without a value make none."""
-    if role.kind == "empty":
-        raise ValueError(f"Column {role.name!r}: {role.reason}.")
-    if role.kind == "constant" and (alone or not role.missing):
+    if guess.kind == "empty":
+        raise ValueError(f"Column {guess.name!r}: {guess.reason}.")
+    if guess.kind == "constant" and (alone or not guess.missing):
         raise ValueError(
-            f"--sensitive {role.name}: it is {role.reason}. Fairness compares two groups or more."
+            f"--sensitive {guess.name}: it is {guess.reason}. Fairness compares two groups or more."
         )
-    if role.n_values is None:
+    if guess.n_values is None:
         raise ValueError(
-            f"Column {role.name!r} has more than {MAX_CATEGORIES} different values, too many for "
+            f"Column {guess.name!r} has more than {MAX_CATEGORIES} different values, too many for "
             "groups or clusters. Put them into a few classes first."
         )
 
 
 def _gaps(
     path: str,
-    others: Sequence[Role],
-    groups: Sequence[Role],
+    others: Sequence[Guess],
+    groups: Sequence[Guess],
     missing: str,
     how: dict[str, Any],
     blocks: FileBlocks,
 ) -> dict[str, Any]:
     """Columns that lack values, unless nothing can be done about it."""
-    gaps = {role.name: role.missing for role in (*others, *groups) if role.missing}
+    gaps = {guess.name: guess.missing for guess in (*others, *groups) if guess.missing}
     told = how.get("missing_groups", "error") != "error"
     refusing = [*({INTEGRATE: (), DROP_ROWS: ()}.get(missing, others))]
     if missing != DROP_ROWS and not told:
         refusing += groups
-    refused = {role.name: role.missing for role in refusing if role.missing}
+    refused = {guess.name: guess.missing for guess in refusing if guess.missing}
     if refused:
-        also = any(role.name in refused for role in groups)
+        also = any(guess.name in refused for guess in groups)
         raise ValueError(
             f"{path} has missing or infinite values among its {blocks.n_rows:,} rows: "
             f"{counted(refused)}. Leave these rows out with --missing drop-rows"

@@ -204,13 +204,13 @@ def read_rows(given: float | None) -> float | None:
 def make_estimator(n_components: int | None, **settings: Any) -> FairMixture:
     """The estimator, its settings checked before any data are read."""
     from fairmix import FairMixture
+    from fairmix.estimator.validation import check_parameters
 
     for name in ("subsample", "batch_size"):
         settings[name] = read_rows(settings.get(name))
     model = FairMixture(n_components or FairMixture().n_components, **settings)
     try:
-        model._validate_params()
-        model._check_settings()
+        check_parameters(model)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     return model

@@ -61,7 +61,7 @@ def pareto(
     from fairmix.cli.fitting import FRONT_GAPS, sampled
     from fairmix.cli.opening import Choice, open_data
     from fairmix.cli.outputs import refuse_existing
-    from fairmix.cli.views import front_text, gaps_text, roles_text
+    from fairmix.cli.views import columns_text, front_text, gaps_text
 
     screen = Screen(quiet, json)
     if out is not None:
@@ -94,7 +94,7 @@ def pareto(
             n_jobs=jobs,
             verbose=bool(screen.bars),
         )
-        screen.say(roles_text(opened))
+        screen.say(columns_text(opened))
         if opened.gaps:
             screen.note(gaps_text(opened))
         X, groups = sampled(opened, fit_rows, rows)

@@ -50,12 +50,12 @@ def predict(
         if not hasattr(fitted, "feature_names_in_"):
             raise ValueError(f"{model} was fitted on an array, so it knows no column names.")
         names = tuple(sensitive or fitted.metadata_.get("sensitive", ()))
-        if fitted._model.aware and not names:
+        if fitted.fitted_.model.aware and not names:
             raise typer.BadParameter("The model is aware of groups. Give their column: --sensitive")
         rows = open_for_model(
             data,
             fitted,
-            names if fitted._model.aware else (),
+            names if fitted.fitted_.model.aware else (),
             missing=missing,
             n_jobs=jobs,
             verbose=bool(screen.bars),

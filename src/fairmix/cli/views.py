@@ -7,12 +7,13 @@ from math import isnan, nan
 from fairmix.cli.data import DROP_ROWS, Data
 from fairmix.cli.fitting import Fit
 from fairmix.cli.screen import LISTED, counted, wrapped
-from fairmix.input.roles import FEATURES
+from fairmix.input.groups import listed_groups
+from fairmix.input.guesses import FEATURES
 from fairmix.results.certificate import Certificate
 from fairmix.results.fairness import Figure
 from fairmix.results.profile import Profile
 from fairmix.results.text import aligned, cell, rows_text, shortened
-from fairmix.results.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict, listed_groups
+from fairmix.results.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict
 from fairmix.studies import Comparison, ParetoFront
 
 # Groups beside each other in a table.
@@ -29,14 +30,14 @@ GROUPS = {
 }
 
 
-def roles_text(data: Data) -> str:
+def columns_text(data: Data) -> str:
     """What the columns of the data are."""
     title = f"{data.name}: {data.n_rows:,} rows, {len(data.blocks.sources[0].schema.names)} columns"
     lines = [title, wrapped(", ".join(data.sensitive), "  sensitive    ")]
     for kind in FEATURES:
         names = [
             r.name if r.n_values is None or kind == "numeric" else f"{r.name} ({r.n_values})"
-            for r in data.roles
+            for r in data.guesses
             if r.kind == kind
         ]
         if names:

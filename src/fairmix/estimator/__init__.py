@@ -1,5 +1,5 @@
 """The estimator."""
 
-from fairmix.estimator._fair_mixture import FairMixture, load
+from fairmix.estimator.fair_mixture import FairMixture, load
 
 __all__ = ["FairMixture", "load"]

@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairmix._version import __version__
 from fairmix.export.model_file import LOCAL_PARAMETERS
+from fairmix.input.groups import listed_groups
 from fairmix.results.certificate import Certificate
-from fairmix.results.verdict import MISSED, listed_groups, verdict_of
+from fairmix.results.verdict import MISSED, verdict_of
 
 if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
@@ -93,13 +94,15 @@ def _front_matter(license: str | None) -> str:
 
 
 def _description(model: FairMixture) -> list[str]:
-    columns = model._model.columns
+    columns = model.fitted_.model.columns
     kinds = [
         "numbers" if columns.numeric else "",
         "categories" if columns.categorical else "",
     ]
-    sees = "the columns and the group of the row" if model._model.aware else "the columns only"
-    n_components = model._model.mixture.n_components
+    sees = (
+        "the columns and the group of the row" if model.fitted_.model.aware else "the columns only"
+    )
+    n_components = model.fitted_.n_components
     text = (
         f"A mixture model of {' and '.join(filter(None, kinds))} with {n_components} clusters. "
         f"`predict` assigns a row to its most probable cluster; it sees {sees}."
@@ -142,17 +145,17 @@ def _uses(model: FairMixture, intended_use: str | None) -> list[str]:
             f"Not judged, because they are small: {listed_groups(small, MAX_NAMES)}. They take no "
             "part in the bound."
         )
-    if model._model.aware:
+    if model.fitted_.model.aware:
         limits.append(
             "The map uses the group of each row: two rows that differ only in it can get different "
             "clusters. Check that this use of the attribute is allowed."
         )
-    elif model._model.propensity is not None:
+    elif model.fitted_.model.propensity is not None:
         limits.append(
             "The map is not told the group, but it was fitted with estimates of P(group | x), so "
             "columns that tell much about the group have weight in it."
         )
-    if model._model.split:
+    if model.fitted_.model.split:
         limits.append(
             "Rows that are equal are shared out between clusters, so that the bound holds: two "
             "equal people can get different clusters, by their place in the table alone. Labels "
@@ -160,8 +163,8 @@ def _uses(model: FairMixture, intended_use: str | None) -> list[str]:
         )
     if not model.converged_:
         limits.append("The fit stopped before it converged.")
-    if model._filled < model._model.mixture.n_components:
-        limits.append(f"Only {model._filled} clusters have members.")
+    if model.fitted_.filled < model.fitted_.n_components:
+        limits.append(f"Only {model.fitted_.filled} clusters have members.")
     return [
         "[More Information Needed]" if intended_use is None else intended_use,
         "Limits:",
@@ -170,7 +173,7 @@ def _uses(model: FairMixture, intended_use: str | None) -> list[str]:
 
 
 def _data(model: FairMixture) -> list[str]:
-    columns = model._model.columns
+    columns = model.fitted_.model.columns
     names = getattr(model, "feature_names_in_", columns.names)
     numeric = [_text(names[j]) for j in columns.numeric]
     categorical = [
@@ -184,7 +187,7 @@ def _data(model: FairMixture) -> list[str]:
             f"{len(categorical)}: {_listed(categorical)}" if categorical else "none",
         ),
         ("standardised", "yes" if columns.mean is not None else "no"),
-        ("columns that are no features", _listed(map(_text, model._aside)) or "none"),
+        ("columns that are no features", _listed(map(_text, model.fitted_.set_aside)) or "none"),
         ("solver", f"{model.solver}, {model.n_iter_} iterations"),
     ]
     n_rows = int(model.group_sizes_.sum()) + sum(model.unjudged_groups_.values())
@@ -276,7 +279,7 @@ def _shares(model: FairMixture) -> list[str]:
 
 
 def _start(model: FairMixture) -> list[str]:
-    given = "X, sensitive_features=groups" if model._model.aware else "X"
+    given = "X, sensitive_features=groups" if model.fitted_.model.aware else "X"
     lines = [
         "```python",
         "import fairmix",

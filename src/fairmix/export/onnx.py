@@ -12,6 +12,7 @@ cluster.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,14 +78,15 @@ def to_onnx(model: FairMixture) -> ModelProto:
     ['label', 'probabilities']
     """
     check_is_fitted(model)
-    fitted: Model = model._model
+    fitted: Model = model.fitted_.model
     if fitted.split:
         raise ValueError(
             "This model was fitted with ties='split': a label depends on the rows beside it, and a "
             "graph sees each row on its own. Fit with ties='together'."
         )
     graph = Graph()
-    rows = _rows(graph, model._columns, getattr(model, "feature_names_in_", None))
+    columns = replace(fitted.columns, ignore_unknown=model.handle_unknown == "ignore")
+    rows = _rows(graph, columns, getattr(model, "feature_names_in_", None))
     logits = _mixture(graph, fitted, rows)
     if fitted.offsets is not None:
         offsets = fitted.offsets / fitted.temperature

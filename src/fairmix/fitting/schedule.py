@@ -12,11 +12,13 @@ import numpy as np
 from fairmix.criteria import CRITERIA, Criterion
 from fairmix.fitting.starts import Start, start
 from fairmix.input.columns import Columns
+from fairmix.input.groups import MissingGroups
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray
 from fairmix.mixture import families
 from fairmix.mixture.families import Family
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import Propensity, fit_propensity
+from fairmix.results.fitted import Rule
 from fairmix.results.verdict import SOFT_RESOLUTION, within
 from fairmix.solvers import (
     EM,
@@ -71,9 +73,13 @@ class Settings:
     fairness_strength: float | Literal["auto"]
     gap_of: Literal["labels", "probabilities"]
     assignment: Literal["blind", "aware"]
+    ties: Literal["together", "split"]
     solver: Literal["dual", "em", "gd"]
     criterion: str
+    min_group_size: int
+    missing_groups: MissingGroups
     covariance_type: str
+    standardize: bool
     max_iter: int | None
     inner_iter: int
     learning_rate: float | None
@@ -91,6 +97,12 @@ class Settings:
     def measure(self) -> Criterion:
         """The criterion itself."""
         return CRITERIA[self.criterion]
+
+    @property
+    def rule(self) -> Rule:
+        """What is asked for."""
+        bound = float(self.max_gap) if self.fairness_strength == "auto" else np.inf
+        return Rule(self.criterion, bound, self.gap_of, self.min_group_size, self.missing_groups)
 
     @property
     def on_labels(self) -> bool:

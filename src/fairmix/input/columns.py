@@ -18,6 +18,11 @@ from numpy.typing import NDArray
 from fairmix.input.groups import MISSING, encode_labels, listed
 from fairmix.kernels.totals import FloatArray, IntArray, Rows
 
+# Kinds of NumPy's types that are numbers.
+NUMBERS = ("b", "i", "u", "f")
+# A table as this room takes it: a data frame, or an array that has been checked.
+Tabular = nw.DataFrame[Any] | NDArray[Any]
+
 CATEGORICAL_DTYPES = (nw.Categorical, nw.Enum, nw.String, nw.Boolean, nw.Object)
 
 
@@ -74,7 +79,7 @@ class Columns:
     @classmethod
     def learn(
         cls,
-        X: nw.DataFrame[Any] | NDArray[Any],
+        X: Tabular,
         categorical_features: object,
         *,
         complete: bool = False,
@@ -88,7 +93,7 @@ class Columns:
         levels = tuple(category_levels(_column(X, j), names[j]) for j in categorical)
         return cls(names, categorical, levels, complete=complete)
 
-    def rows(self, X: nw.DataFrame[Any] | NDArray[Any]) -> Rows:
+    def rows(self, X: Tabular) -> Rows:
         """Numbers (standardised if so learned) and category codes of some rows."""
         numeric = self.numbers(X) if self.numeric else None
         if numeric is not None and self.mean is not None and self.scale is not None:
@@ -121,7 +126,7 @@ class Columns:
             out[:, j] = np.array(levels, dtype=object)[codes]
         return out
 
-    def numbers(self, X: nw.DataFrame[Any] | NDArray[Any]) -> FloatArray:
+    def numbers(self, X: Tabular) -> FloatArray:
         """Numeric columns as they are, in single precision if all of them are."""
         if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not self.categorical:
             return self._finite(np.ascontiguousarray(X))
@@ -163,7 +168,7 @@ class Columns:
             if observed == 0:
                 _refuse_empty(self.names[j])
 
-    def _codes(self, X: nw.DataFrame[Any] | NDArray[Any]) -> IntArray:
+    def _codes(self, X: Tabular) -> IntArray:
         codes = [
             _match(_column(X, j), levels, self.names[j], ignore_unknown=self.ignore_unknown)
             for j, levels in zip(self.categorical, self.levels, strict=True)
@@ -204,7 +209,7 @@ def _refuse_empty(name: str) -> None:
     raise ValueError(f"{column_title(name)} has no value, all are missing (NaN). Drop it.")
 
 
-def _column(X: nw.DataFrame[Any] | NDArray[Any], j: int) -> Any:
+def _column(X: Tabular, j: int) -> Any:
     # By position: names need be neither strings nor different from each other.
     if not isinstance(X, nw.DataFrame):
         return X[:, j]
@@ -213,7 +218,7 @@ def _column(X: nw.DataFrame[Any] | NDArray[Any], j: int) -> Any:
     return native.column(j) if isinstance(native, pa.Table) else X[:, j]
 
 
-def _values(X: nw.DataFrame[Any] | NDArray[Any], j: int) -> NDArray[Any]:
+def _values(X: Tabular, j: int) -> NDArray[Any]:
     column = _column(X, j)
     values = column.to_numpy() if isinstance(column, nw.Series) else np.asarray(column)
     if values.dtype.kind != "O":
@@ -228,7 +233,7 @@ def _values(X: nw.DataFrame[Any] | NDArray[Any], j: int) -> NDArray[Any]:
 
 
 def categorical_positions(
-    chosen: object, X: nw.DataFrame[Any] | NDArray[Any] | None, names: tuple[str, ...]
+    chosen: object, X: Tabular | None, names: tuple[str, ...]
 ) -> tuple[int, ...]:
     """Categorical columns as sorted positions; X, if there is one, knows them by type."""
     if chosen is None:
@@ -264,3 +269,18 @@ def categorical_positions(
             )
         positions.append(position % len(names))
     return tuple(sorted(set(positions)))
+
+
+def check_types(frame: nw.DataFrame[Any], categorical_features: object) -> None:
+    """Refuse columns of dates, lists and the like that are not named as categories."""
+    names = tuple(map(str, frame.columns))
+    categorical = categorical_positions(categorical_features, frame, names)
+    for j, dtype in enumerate(frame.schema.values()):
+        odd = dtype.is_temporal() or dtype.is_nested() or dtype == nw.Binary
+        if dtype == nw.Unknown:
+            odd = getattr(frame[:, j].to_native().dtype, "kind", "") not in NUMBERS
+        if odd and j not in categorical:
+            raise ValueError(
+                f"{column_title(names[j])} has type {dtype}, not numbers. Convert it, drop it, or "
+                "name it in categorical_features."
+            )

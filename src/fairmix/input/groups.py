@@ -7,10 +7,8 @@ same groups always get the same codes.
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -18,6 +16,8 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from fairmix.system.notices import notify
 
 __all__ = [
     "Groups",
@@ -28,6 +28,7 @@ __all__ = [
     "encode_labels",
     "judged_groups",
     "listed",
+    "listed_groups",
     "match_groups",
     "warn_of_target",
 ]
@@ -40,8 +41,6 @@ PART_ROWS = 2**20
 # Up to so many kinds of texts, a comparison with each is faster than Arrow.
 FEW_TEXTS = 6
 UNKNOWN_TITLE = "group"
-# Modules that stand between a fit and the line of the user who wants it.
-LIBRARIES = ("fairmix.", "sklearn.")
 MISSING = -1
 # The label of what is missing, where that makes a group of its own.
 MISSING_LABEL = "missing"
@@ -69,23 +68,11 @@ class IgnoredTargetWarning(UserWarning):
 def warn_of_target(y: object, sensitive_features: object) -> None:
     """Say where groups go, when there are none and there is a target."""
     if y is not None and sensitive_features is None:
-        warnings.warn(
+        notify(
             "y is ignored, and without sensitive_features no groups are compared. If y holds the "
             "groups, give them by name: fit(X, sensitive_features=...).",
             IgnoredTargetWarning,
-            stacklevel=_level_of_user(),
         )
-
-
-def _level_of_user() -> int:
-    """The ``stacklevel``, for who calls this, of the line that called a library.
-
-    scikit-learn may be in between: pipelines, searches, and callbacks around ``fit``.
-    """
-    level, frame = 0, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(LIBRARIES):
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +133,16 @@ class Groups:
     def titles(self) -> list[str]:
         """Names of the columns, one by one."""
         return self.title.split(SEPARATOR)
+
+    @classmethod
+    def none(cls) -> Groups:
+        """No groups, of no rows."""
+        nothing = np.zeros(0, dtype=np.intp)
+        return cls(nothing, (), nothing, "")
+
+    def without_rows(self) -> Groups:
+        """Names and sizes alone, as a fitted model keeps them."""
+        return replace(self, codes=np.zeros(0, dtype=np.intp), title="", n_missing=0)
 
     def compact(self) -> Groups:
         """The same with the shortest integers that hold all codes. Do not calculate with them."""
@@ -591,3 +588,16 @@ def listed(names: Sequence[str]) -> str:
     """Names as error messages show them."""
     shown = ", ".join(repr(name) for name in names[:SHOWN])
     return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
+
+
+def listed_groups(unjudged: Mapping[str, int], most: int = 10) -> str:
+    """Groups and their rows, not more than a person reads.
+
+    Examples
+    --------
+    >>> listed_groups({"x": 2, "y": 1})
+    'x (2 rows), y (1 row)'
+    """
+    named = [f"{name} ({n:,} {'row' if n == 1 else 'rows'})" for name, n in unjudged.items()]
+    left = f" and {len(named) - most} more" if len(named) > most else ""
+    return ", ".join(named[:most]) + left

@@ -175,6 +175,24 @@ class Model:
         tilt = Tilt(self.mixture.logits(self.theta))
         return self._sweep(rows, lambda block: log_densities(block, tilt), None, n_jobs)
 
+    def has_densities(self, rows: Rows) -> bool:
+        """Whether the logits of all rows are finite.
+
+        Three corners of the box that holds the rows stand for them: the lowest, the highest and
+        the one farthest from zero, where every square and product is at its largest.
+        """
+        if rows.numeric is None:
+            return True
+        # What is missing counts for nothing; a column may have nothing else.
+        low, high = np.fmin.reduce(rows.numeric, axis=0), np.fmax.reduce(rows.numeric, axis=0)
+        corners = np.stack([low, high, np.where(np.abs(low) > np.abs(high), low, high)])
+        codes = None if rows.codes is None else np.repeat(rows.codes[:1], len(corners), axis=0)
+        groups = None if self.offsets is None else np.zeros(len(corners), dtype=np.intp)
+        with np.errstate(over="ignore", invalid="ignore"):
+            psi = self.probabilities(Rows(corners, codes), groups)
+        finite = bool(np.isfinite(psi).all())
+        return finite and (self.propensity is None or self.propensity.is_finite(corners))
+
     def parameters(self) -> dict[str, FloatArray | list[FloatArray]]:
         """Fitted parameters by public name; category probabilities as one array per column."""
         found: dict[str, FloatArray | list[FloatArray]] = dict(self.mixture.unpack(self.theta))

@@ -107,7 +107,7 @@ class ComponentsDisplay(Display):
         -------
         ComponentsDisplay
         """
-        roles: Columns = estimator._model.columns
+        roles: Columns = estimator.fitted_.model.columns
         table = as_frame(X)
         values = roles.numbers(np.asarray(X) if table is None else table).astype(np.float64)
         titles = getattr(estimator, "feature_names_in_", roles.names)

@@ -100,7 +100,7 @@ def model_facts(model: FairMixture) -> Facts:
         "iterations": f"{model.n_iter_}" + ("" if model.converged_ else ", stopped by max_iter"),
         "fairness strength": f"{model.fairness_strength_:.4g}",
     }
-    if model._model.split:
+    if model.fitted_.model.split:
         facts["ties"] = (
             "split: equal rows may be divided between clusters, so a row's cluster also depends "
             "on its position in the table"

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairmix.criteria import CRITERIA, smallest_ratio
-from fairmix.input.groups import Groups, MissingGroups, encode_groups
+from fairmix.input.groups import Groups, MissingGroups, encode_groups, listed_groups
 from fairmix.metrics.assignment import Assignment, Labels, read_assignment, read_weights
 from fairmix.results.text import aligned, shortened
-from fairmix.results.verdict import listed_groups
 from fairmix.system.libraries import frame_library
 
 if TYPE_CHECKING:

@@ -229,19 +229,6 @@ def judge_counts(
     return judge(value, bound, resolution=resolution, n_judged=len(judged), unjudged=small)
 
 
-def listed_groups(unjudged: Mapping[str, int], most: int = 10) -> str:
-    """Groups and their rows, not more than a person reads.
-
-    Examples
-    --------
-    >>> listed_groups({"x": 2, "y": 1})
-    'x (2 rows), y (1 row)'
-    """
-    named = [f"{name} ({n:,} {'row' if n == 1 else 'rows'})" for name, n in unjudged.items()]
-    left = f" and {len(named) - most} more" if len(named) > most else ""
-    return ", ".join(named[:most]) + left
-
-
 class FittedBound(Protocol):
     """What a fitted `fairmix.FairMixture` says of its bound."""
 

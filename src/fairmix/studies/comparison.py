@@ -13,10 +13,12 @@ from sklearn.utils import check_array
 
 from fairmix.criteria import criterion_named
 from fairmix.estimator import FairMixture
-from fairmix.input.groups import MissingGroups
+from fairmix.estimator.validation import check_parameters
+from fairmix.input.groups import MissingGroups, listed_groups
+from fairmix.input.opening import take_groups
 from fairmix.plot import ComparisonDisplay
 from fairmix.results.text import rows_text
-from fairmix.results.verdict import MIN_GROUP_SIZE, listed_groups
+from fairmix.results.verdict import MIN_GROUP_SIZE
 from fairmix.studies.methods import (
     HELD_OUT,
     GroupedRows,
@@ -239,9 +241,8 @@ def compare(
     criterion_named(criterion)
     chosen = read_methods(methods, n_clusters, criterion, min_group_size, random_state)
     # The same door as that of the model, which takes names of columns.
-    door = FairMixture(min_group_size=min_group_size, missing_groups=missing_groups)
-    door._validate_params()
-    X, groups = door._take_groups(X, sensitive_features)
+    check_parameters(FairMixture(min_group_size=min_group_size, missing_groups=missing_groups))
+    X, groups, _ = take_groups(X, sensitive_features, missing_groups)
     if groups is None:
         raise ValueError(
             "sensitive_features=None: a comparison tells how groups fare under several methods. "

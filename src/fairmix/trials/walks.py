@@ -153,7 +153,7 @@ class Trials:
 
     def _front_row(self, bound: float, kept: _Fit, began: float) -> FrontRow:
         model = kept.model
-        rows, cost = model._rows(self.X), nan
+        rows, cost = model.fitted_.rows(self.X), nan
         numeric = rows.numeric
         # Beside categories, distances between numbers say too little of the clusters.
         if numeric is not None and rows.codes is None and not np.isnan(numeric).any():

@@ -20,16 +20,17 @@ from fairmix.export.model_file.snapshot import (
     LOCAL_PARAMETERS,
     SCALARS,
     SCHEMA,
-    PastStream,
     Snapshot,
 )
 from fairmix.input.columns import Columns
+from fairmix.input.groups import Groups
 from fairmix.kernels.totals import IntArray, Rows
 from fairmix.mixture.families import FAMILIES, Categorical, Family, Stored, joined
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.model import Model
 from fairmix.mixture.propensity import Propensity, Scale
-from fairmix.results.verdict import SOFT_RESOLUTION, label_resolution
+from fairmix.results.fitted import Fairness, Fitted, Rule
+from fairmix.results.verdict import MIN_GROUP_SIZE, SOFT_RESOLUTION, label_resolution
 from fairmix.solvers import Iteration
 
 # Parameters that may be lists, and the longest text that may be one: options are short words, and a
@@ -43,30 +44,43 @@ def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
     fields, arrays = Fields(document, "model.json"), Arrays(given)
     version = _version(fields)
     parameters = _parameters(fields.mapping("parameters"))
-    columns, names = _columns(fields.section("columns"), arrays)
+    columns, set_aside, feature_names = _columns(fields.section("columns"), arrays)
     groups = _groups(fields.section("groups"))
-    n_groups = max(1, len(groups["groups_"]))
+    n_groups = max(1, len(groups.names))
     mixture = fields.section("mixture")
     slots = fields.section("propensity") if fields.has("propensity") else None
     model = _model(mixture, slots, arrays, columns, n_groups)
+    _check_parameters(model)
     n_components, compared = model.mixture.n_components, n_groups > 1
     # Files of schema 1 have rates of a single group, too.
     rates = None
     if compared or arrays.has("rates"):
         rates = arrays.floats("rates", n_groups, n_components)
-    fitted = {
-        "_model": model,
-        **_derived(model),
-        **names,
-        **groups,
-        "rates_": rates if compared else None,
-        **_scalars(fields.section("fitted"), arrays, n_components, compared),
-    }
-    fitted |= _fairness(fitted, parameters, n_components)
+    found = fields.section("fitted")
+    figures = {name: _figure(found, name) for name in SCALARS}
+    rule = _rule(parameters)
+    history = _history(found, arrays, compared)
+    if found.whole("n_iter_") != len(history):
+        raise ModelFileError("model.json: fitted: n_iter_ is not the length of the history.")
+    fitted = Fitted(
+        model=model,
+        rule=rule,
+        groups=groups,
+        fairness=_fairness(figures, rates if compared else None, groups, rule),
+        lower_bound=figures["lower_bound_"],
+        history=history,
+        converged=found.flag("converged_"),
+        filled=found.whole("filled_clusters", 0, n_components),
+        # Neither streams nor files of earlier versions have it.
+        n_passes=found.number("n_passes_", 0) if found.holds("n_passes_") else None,
+        set_aside=set_aside,
+        streamed=found.flag("streamed"),
+    )
+    found.done()
     metadata = fields.mapping("metadata")
     fields.done()
     arrays.done()
-    return Snapshot(version, parameters, fitted, metadata)
+    return Snapshot(version, parameters, fitted, feature_names, metadata)
 
 
 def _version(fields: Fields) -> str:
@@ -93,8 +107,8 @@ def _parameters(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _columns(roles: Fields, arrays: Arrays) -> tuple[Columns, dict[str, Any]]:
-    """Roles of the columns, and the attributes that name them."""
+def _columns(roles: Fields, arrays: Arrays) -> tuple[Columns, tuple[str, ...], Array | None]:
+    """Kinds of the columns, those that are not features, and the names that X had."""
     names = roles.texts("names")
     categorical = roles.wholes("categorical", high=len(names) - 1)
     if sorted(set(categorical)) != categorical:
@@ -106,21 +120,17 @@ def _columns(roles: Fields, arrays: Arrays) -> tuple[Columns, dict[str, Any]]:
         mean, scale = arrays.floats("mean", n_numeric), arrays.floats("scale", n_numeric)
         if not (scale > 0).all():
             raise ModelFileError("scale.npy holds numbers that are not positive.")
-    attributes: dict[str, Any] = {
-        "n_features_in_": len(names),
-        "_aside": roles.texts("set_aside"),
-        "categories_": [np.array(column) for column in levels],
-    }
+    set_aside, feature_names = roles.texts("set_aside"), None
     if roles.has("feature_names"):
-        feature_names = roles.texts("feature_names")
-        if len(feature_names) != len(names):
+        found = roles.texts("feature_names")
+        if len(found) != len(names):
             raise ModelFileError("model.json: columns: not as many feature_names as names.")
-        attributes["feature_names_in_"] = np.array(feature_names, dtype=object)
+        feature_names = np.array(found, dtype=object)
     roles.done()
-    return Columns(names, tuple(categorical), levels, mean, scale), attributes
+    return Columns(names, tuple(categorical), levels, mean, scale), set_aside, feature_names
 
 
-def _groups(groups: Fields) -> dict[str, Any]:
+def _groups(groups: Fields) -> Groups:
     names, sizes = groups.texts("names", distinct=True), groups.wholes("sizes")
     if len(names) != len(sizes):
         raise ModelFileError("model.json: groups: not as many sizes as names.")
@@ -132,30 +142,49 @@ def _groups(groups: Fields) -> dict[str, Any]:
     if not unjudged.keys().isdisjoint(names):
         raise ModelFileError("model.json: groups: a group is judged and unjudged.")
     groups.done()
-    return {
-        "groups_": np.array(names, dtype=str),
-        "group_sizes_": np.array(sizes, dtype=np.intp),
-        "unjudged_groups_": unjudged,
-    }
+    return replace(
+        Groups.none(), names=names, sizes=np.array(sizes, dtype=np.intp), unjudged=unjudged
+    )
+
+
+def _rule(parameters: Mapping[str, Any]) -> Rule:
+    """What was asked for; the estimator then checks the values of all parameters."""
+    bound = parameters.get("max_gap", 0.01)
+    bounded = parameters.get("fairness_strength", "auto") == "auto"
+    known = bounded and isinstance(bound, int | float)
+    return Rule(
+        criterion=parameters.get("criterion", "gap"),
+        bound=float(bound) if known else np.inf,
+        of=parameters.get("gap_of", "labels"),
+        min_group_size=parameters.get("min_group_size", MIN_GROUP_SIZE),
+        missing_groups=parameters.get("missing_groups", "error"),
+    )
 
 
 def _fairness(
-    fitted: Mapping[str, Any], parameters: Mapping[str, Any], n_components: int
-) -> dict[str, float]:
+    figures: Mapping[str, float], rates: Array | None, groups: Groups, rule: Rule
+) -> Fairness:
     """Figures that are there where groups are compared, and only there."""
-    if fitted["rates_"] is None:
-        return dict.fromkeys(FAIRNESS, np.nan)
-    found = {name: fitted[name] for name in FAIRNESS}
+    strength = figures["fairness_strength_"]
+    if rates is None:
+        return Fairness(strength=strength)
+    found = {name: figures[name] for name in FAIRNESS}
     if np.isnan(found["resolution_"]):  # a file of schema 1
         found["resolution_"] = SOFT_RESOLUTION
-        criterion = parameters.get("criterion", "gap")
-        if parameters.get("gap_of") != "probabilities" and criterion in CRITERIA:
-            sizes = np.maximum(fitted["group_sizes_"], 1)
-            found["resolution_"] = label_resolution(criterion, sizes, n_components)
+        if rule.of != "probabilities" and rule.criterion in CRITERIA:
+            sizes = np.maximum(groups.sizes, 1)
+            found["resolution_"] = label_resolution(rule.criterion, sizes, rates.shape[1])
     for name, value in found.items():
         if not value >= 0:
             raise ModelFileError(f"model.json: fitted: {name} is {value}, not a number from 0.")
-    return found
+    return Fairness(
+        label_gap=found["label_gap_"],
+        soft_gap=found["soft_gap_"],
+        balance=found["balance_"],
+        rates=rates,
+        resolution=found["resolution_"],
+        strength=strength,
+    )
 
 
 def _model(
@@ -253,8 +282,8 @@ def _try_propensity(propensity: Propensity, columns: Columns) -> None:
             ) from None
 
 
-def _derived(model: Model) -> dict[str, Any]:
-    """Attributes that follow from theta."""
+def _check_parameters(model: Model) -> None:
+    """Refuse parameters without densities."""
     with np.errstate(all="ignore"):
         logits = model.mixture.logits(model.theta)
         try:
@@ -269,7 +298,6 @@ def _derived(model: Model) -> dict[str, Any]:
         numbers += value if isinstance(value, list) else [value]
     if not all(np.isfinite(part).all() for part in numbers):
         raise ModelFileError("it holds parameters that are too large for a density.")
-    return {f"{name}_": value for name, value in found.items()}
 
 
 def _figure(fitted: Fields, name: str) -> float:
@@ -281,7 +309,8 @@ def _figure(fitted: Fields, name: str) -> float:
     return fitted.number(name)
 
 
-def _scalars(fitted: Fields, arrays: Arrays, n_components: int, compared: bool) -> dict[str, Any]:
+def _history(fitted: Fields, arrays: Arrays, compared: bool) -> Array:
+    """One row per iteration, with the columns that there are."""
     names = fitted.texts("history", distinct=True)
     if not set(names) <= set(Iteration._fields):
         raise ModelFileError("model.json: fitted: history names an unknown column.")
@@ -290,17 +319,4 @@ def _scalars(fitted: Fields, arrays: Arrays, n_components: int, compared: bool) 
     for name, column in zip(names, table.T, strict=True):
         # Files of schema 1 have the gap and the balance of a single group, too.
         history[name] = column if compared or name not in ("gap", "balance") else np.nan
-    found: dict[str, Any] = {
-        **{name: _figure(fitted, name) for name in SCALARS},
-        "n_iter_": fitted.whole("n_iter_"),
-        "converged_": fitted.flag("converged_"),
-        "_filled": fitted.whole("filled_clusters", 0, n_components),
-        "history_": history,
-    }
-    # Neither streams nor files of earlier versions have it.
-    if fitted.holds("n_passes_"):
-        found["n_passes_"] = fitted.number("n_passes_", 0)
-    if fitted.flag("streamed"):
-        found["_stream"] = PastStream()
-    fitted.done()
-    return found
+    return history

@@ -22,12 +22,13 @@ from fairmix.export.model_file.snapshot import (
 )
 from fairmix.mixture.model import Model
 from fairmix.mixture.propensity import Propensity
+from fairmix.results.fitted import Fitted
 
 
 def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
     """Document and arrays of a snapshot."""
     parameters, fitted = snapshot.parameters, snapshot.fitted
-    model: Model = fitted["_model"]
+    model, groups, published = fitted.model, fitted.groups, fitted.attributes()
     document = {
         "format": FORMAT,
         "schema": SCHEMA,
@@ -38,35 +39,34 @@ def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
             for name, value in parameters.items()
             if name not in LOCAL_PARAMETERS
         },
-        "columns": _columns(fitted),
+        "columns": _columns(snapshot),
         "groups": {
-            "names": fitted["groups_"].tolist(),
-            "sizes": fitted["group_sizes_"].tolist(),
-            "unjudged": dict(fitted["unjudged_groups_"]),
+            "names": list(groups.names),
+            "sizes": groups.sizes.tolist(),
+            "unjudged": dict(groups.unjudged),
         },
         "mixture": _mixture(model),
         "propensity": _propensity(model.propensity),
         "fitted": {
-            **{name: _number(fitted[name]) for name in SCALARS},
-            "n_iter_": int(fitted["n_iter_"]),
-            **({"n_passes_": float(fitted["n_passes_"])} if "n_passes_" in fitted else {}),
-            "converged_": bool(fitted["converged_"]),
-            "filled_clusters": int(fitted["_filled"]),
-            "history": list(fitted["history_"].dtype.names),
-            "streamed": "_stream" in fitted,
+            **{name: _number(published[name]) for name in SCALARS},
+            "n_iter_": len(fitted.history),
+            **({} if fitted.n_passes is None else {"n_passes_": float(fitted.n_passes)}),
+            "converged_": bool(fitted.converged),
+            "filled_clusters": fitted.filled,
+            "history": list(fitted.history.dtype.names or ()),
+            "streamed": fitted.streamed,
         },
         "metadata": _checked(snapshot.metadata),
     }
-    return document, _arrays(model, fitted)
+    return document, _arrays(fitted)
 
 
-def _columns(fitted: Mapping[str, Any]) -> dict[str, Any]:
-    columns = fitted["_model"].columns
-    names = fitted.get("feature_names_in_")
+def _columns(snapshot: Snapshot) -> dict[str, Any]:
+    columns, names = snapshot.fitted.model.columns, snapshot.feature_names
     return {
         "names": list(columns.names),
         "feature_names": None if names is None else list(names),
-        "set_aside": list(fitted["_aside"]),
+        "set_aside": list(snapshot.fitted.set_aside),
         "categorical": list(columns.categorical),
         "categories": [list(levels) for levels in columns.levels],
         "standardized": columns.mean is not None,
@@ -90,16 +90,16 @@ def _propensity(propensity: Propensity | None) -> dict[str, Any] | None:
     return {"slots": [len(slot) for slot in propensity.slots], "gaps": list(propensity.gaps)}
 
 
-def _arrays(model: Model, fitted: Mapping[str, Any]) -> dict[str, Array]:
-    history = fitted["history_"]
+def _arrays(fitted: Fitted) -> dict[str, Array]:
+    model, history = fitted.model, fitted.history
     found = {
         "theta": model.theta,
         "offsets": model.offsets,
         "mean": model.columns.mean,
         "scale": model.columns.scale,
         **model.mixture.family.arrays(),
-        "rates": fitted["rates_"],
-        "history": np.stack([history[name] for name in history.dtype.names], axis=1),
+        "rates": fitted.fairness.rates,
+        "history": np.stack([history[name] for name in history.dtype.names or ()], axis=1),
     }
     if model.propensity is not None:
         numbers, slots = model.propensity.numbers, model.propensity.slots

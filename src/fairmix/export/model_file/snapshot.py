@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from numpy.typing import NDArray
+
+from fairmix.results.fitted import Fitted
+
 FORMAT = "fairmix model"
 # 2: groups that are not judged, and no figures of fairness where nothing is compared.
 SCHEMA = 2
@@ -27,26 +31,16 @@ class Snapshot:
         The fairmix that fitted or saved it.
     parameters : mapping
         Of the constructor, by name.
-    fitted : mapping
-        Attributes, public and private, by name.
+    fitted : Fitted
+        What the fit has found, without labels.
+    feature_names : array of str or None
+        Names of the columns, where X had names.
     metadata : mapping
         What the user adds; JSON values only.
     """
 
     version: str
     parameters: Mapping[str, Any]
-    fitted: Mapping[str, Any]
+    fitted: Fitted
+    feature_names: NDArray[Any] | None
     metadata: Mapping[str, Any]
-
-
-class PastStream:
-    """Stands for the stream of a saved model, whose rows a file does not hold."""
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """What `partial_fit` asks first."""
-        raise ValueError(
-            "This model comes from a file and was learned from a stream. A file does not hold the "
-            "sample of rows that partial_fit goes on with: pickle the estimator to go on with its "
-            "stream, or begin a new one with sklearn.base.clone(model)."
-        )

@@ -1,58 +1,88 @@
-"""Data to learn from: its columns and groups, and how its rows become a store."""
+"""Data: rows to learn from, wherever they live, with their columns and groups."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
-from fairmix.input.columns import Columns
+from fairmix.input.columns import Columns, Tabular
 from fairmix.input.groups import Groups, Seats
-from fairmix.kernels.totals import FloatArray, IntArray
-from fairmix.mixture.model import Model
-from fairmix.tables import MemoryStore, Store, Summary, Table, Ties, block_rows_of
-
-# Label of each row, or None where labels need not fit in memory; masses by labels, and soft ones.
-Assigned = tuple[IntArray | None, FloatArray, FloatArray]
+from fairmix.kernels.totals import FloatArray, IntArray, Rows
+from fairmix.tables import MemoryStore, Store, Summary, Ties, block_rows_of
 
 
 class Data(Protocol):
-    """Rows, wherever they live."""
+    """Rows, wherever they live. A fit reads them through a store."""
 
     @property
     def columns(self) -> Columns:
-        """Roles of the columns, without a scale."""
+        """Kinds of the columns, without a scale."""
 
     @property
     def groups(self) -> Groups | None:
         """The groups and their sizes; there may be no codes of rows."""
 
+    @property
+    def set_aside(self) -> tuple[str, ...]:
+        """Names of the columns that came with X and are not features: groups and weights."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether labels of all rows fit in memory, as the rows do."""
+
+    @property
+    def splits_ties(self) -> bool:
+        """Whether equal rows may share labels out."""
+
     def store(self, columns: Columns, summary: Summary | None = None) -> Store:
         """The rows that count, as the given columns read them."""
 
-    def assign(self, model: Model, table: Table) -> Assigned:
-        """Labels of all rows, and the masses of the rows that count, which are in the table."""
+    def everybody(self, columns: Columns) -> tuple[Rows, IntArray | None] | None:
+        """All rows and their seats, where the store has left some of them out; else None."""
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryData:
     """A table in memory.
 
-    ``table`` is a data frame or an array without the sensitive column, ``weight`` one weight per
-    row or None, ``batch_size`` that of the fit, ``ties`` what finds equal rows that share labels
-    out. Rows whose group is missing count for nothing, and get a label.
+    Rows without weight, and rows whose group is missing, count for nothing; they get a label.
+
+    Attributes
+    ----------
+    table : data frame or array
+        The features.
+    columns : Columns
+        Their kinds.
+    groups : Groups or None
+        Group of each row.
+    weight : (N,) array or None
+        Weight of each row.
+    n_jobs : int
+        Threads.
+    batch_size : float or None
+        That of the fit: batches are of whole blocks.
+    ties : Ties or None
+        Finds equal rows, where they may share labels out.
+    set_aside : tuple of str
+        Columns of X that are not features.
     """
 
-    table: nw.DataFrame[Any] | NDArray[Any]
+    table: Tabular
     columns: Columns
     groups: Groups | None
     weight: FloatArray | None
     n_jobs: int
-    batch_size: float | None
+    batch_size: float | None = None
     ties: Ties | None = None
+    set_aside: tuple[str, ...] = ()
+    in_memory = True
+
+    @property
+    def splits_ties(self) -> bool:
+        """Whether equal rows may share labels out."""
+        return self.ties is not None
 
     def store(self, columns: Columns, summary: Summary | None = None) -> MemoryStore:
         """The rows with a positive weight."""
@@ -81,10 +111,9 @@ class MemoryData:
             summary=summary,
         )
 
-    def assign(self, model: Model, table: Table) -> Assigned:
-        """Rows without weight get labels, too."""
+    def everybody(self, columns: Columns) -> tuple[Rows, IntArray | None] | None:
+        """All rows, where some have no weight."""
         if self.weight is None or self.weight.all():
-            return model.assign(table)
+            return None
         codes = None if self.groups is None else Seats.of(self.groups).codes(self.groups.codes)
-        labels = model.labels(model.columns.rows(self.table), codes, n_jobs=self.n_jobs)
-        return labels, *model.assign(table, labels=False)[1:]
+        return columns.rows(self.table), codes

@@ -1,4 +1,4 @@
-"""Roles: what the columns of files seem to be, told from all their values, block by block."""
+"""Guesses: what kind of column each column of files seems to be, from all its values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from fairmix.tables import FileBlocks, Frame
 from fairmix.tables.values import by_value
 
-__all__ = ["FEATURES", "Role", "find_roles"]
+__all__ = ["FEATURES", "Guess", "guess_columns"]
 
-# Roles that a feature can have; columns of the others are of no use to a mixture as they are.
+# Kinds that a feature can have; columns of the others are of no use to a mixture as they are.
 FEATURES = ("numeric", "categorical")
 # Text with more different values than this is no set of categories.
 MAX_CATEGORIES = 256
@@ -33,7 +33,7 @@ IDENTIFIER = re.compile(r"(^|[^a-z])(id|uuid|guid|key|index)([^a-z]|$)|Id(\d|$)|
 
 
 @dataclass(frozen=True)
-class Role:
+class Guess:
     """What a column seems to be.
 
     Attributes
@@ -55,7 +55,7 @@ class Role:
 
     Examples
     --------
-    >>> Role("age", "numeric", "numbers").is_feature
+    >>> Guess("age", "numeric", "numbers").is_feature
     True
     """
 
@@ -72,8 +72,8 @@ class Role:
         return self.kind in FEATURES
 
 
-def find_roles(blocks: FileBlocks, names: Sequence[str]) -> tuple[Role, ...]:
-    r"""Roles of some columns of files, by one pass over them.
+def guess_columns(blocks: FileBlocks, names: Sequence[str]) -> tuple[Guess, ...]:
+    r"""Kinds of some columns of files, by one pass over them.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def find_roles(blocks: FileBlocks, names: Sequence[str]) -> tuple[Role, ...]:
 
     Returns
     -------
-    tuple of Role, one per name
+    tuple of Guess, one per name
 
     Examples
     --------
@@ -92,7 +92,7 @@ def find_roles(blocks: FileBlocks, names: Sequence[str]) -> tuple[Role, ...]:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "people.csv")
     ...     _ = path.write_text("age,town\n" + "31,Rome\n52,Oslo\n40.5,Oslo\n" * 9)
-    ...     [role.kind for role in find_roles(FileBlocks(path), ["age", "town"])]
+    ...     [guess.kind for guess in guess_columns(FileBlocks(path), ["age", "town"])]
     ['numeric', 'categorical']
     """
     known: list[Sketch] | None = None
@@ -100,7 +100,7 @@ def find_roles(blocks: FileBlocks, names: Sequence[str]) -> tuple[Role, ...]:
         pairs = zip(known or sketches, sketches, strict=True)
         known = sketches if known is None else [old.merged(new) for old, new in pairs]
     assert known is not None
-    return tuple(sketch.role(name) for name, sketch in zip(names, known, strict=True))
+    return tuple(sketch.guess(name) for name, sketch in zip(names, known, strict=True))
 
 
 @dataclass(frozen=True)
@@ -150,11 +150,11 @@ class Sketch:
             odd=odd,
         )
 
-    def role(self, name: str) -> Role:
-        """The role of the column with these values."""
+    def guess(self, name: str) -> Guess:
+        """The kind of the column with these values."""
         kind, reason = self._kind(name)
         n_values = None if self.values is None else len(self.values)
-        return Role(name, kind, reason, self.missing, n_values, _is_number(self.type))
+        return Guess(name, kind, reason, self.missing, n_values, _is_number(self.type))
 
     def _kind(self, name: str) -> tuple[str, str]:
         present = self.rows - self.missing

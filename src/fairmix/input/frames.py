@@ -1,19 +1,16 @@
-"""Frames: rows that come block by block as Arrow tables, from files or from a cluster."""
+"""Frames: rows that come block by block as Arrow tables, and what is learned from all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairmix.estimator._data import Assigned
-from fairmix.export.labels import LabelFile
 from fairmix.input.columns import Columns, categorical_positions, category_levels
 from fairmix.input.groups import (
     Codes,
@@ -24,30 +21,46 @@ from fairmix.input.groups import (
     encode_groups,
     judged_groups,
 )
-from fairmix.kernels import Tilt, hard_labels
-from fairmix.kernels.totals import Block, Chunk, FloatArray, IntArray
-from fairmix.mixture.model import Model
-from fairmix.system.files import replacing
+from fairmix.kernels.totals import Chunk, FloatArray, IntArray, Rows
 from fairmix.tables import (
     BlockRows,
     Blocks,
-    FileBlocks,
     Frame,
-    PathLike,
     Store,
     Summary,
-    Table,
     Ties,
     block_start,
 )
 from fairmix.tables.values import by_value
 
-if TYPE_CHECKING:
-    from fairmix.tables.dask import DaskFrames
+Result = TypeVar("Result")
 
 # Categories of a column, and groups, are kept in memory: more than this are an identifier.
 MAX_LEVELS = 100_000
 COUNT = "count_all"
+
+
+class Frames(Protocol):
+    """Blocks of rows as Arrow tables: what a source opens; see `Blocks`."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+
+    @property
+    def block_rows(self) -> BlockRows:
+        """Rows per block."""
+
+    def select(self, names: Sequence[str]) -> Frames:
+        """The same rows with some of the columns; others are not read."""
+
+    def each(
+        self, work: Callable[[Frame], Result], numbers: Sequence[int] | None = None
+    ) -> Iterator[Result]:
+        """What ``work`` makes of the frames with these increasing numbers, None for all."""
+
+    def map(self, function: Callable[[Frame], Result], *, keep: int) -> Blocks[Result]:
+        """What a function makes of each frame, as blocks; so many of them may be kept."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +72,14 @@ class Roles:
     weight: str | None = None
 
     @property
+    def set_aside(self) -> tuple[str, ...]:
+        """Columns of groups and weights."""
+        return (*self.sensitive, *([] if self.weight is None else [self.weight]))
+
+    @property
     def used(self) -> list[str]:
         """All columns that are read."""
-        others = (*self.sensitive, *([] if self.weight is None else [self.weight]))
-        return list(dict.fromkeys((*self.features, *others)))
+        return list(dict.fromkeys((*self.features, *self.set_aside)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +122,7 @@ class FrameData:
 
     Attributes
     ----------
-    frames : FileBlocks or DaskFrames
+    frames : Frames
         The rows.
     roles : Roles
         What the columns are for.
@@ -117,12 +134,23 @@ class FrameData:
         What finds equal rows that share labels out.
     """
 
-    frames: FileBlocks | DaskFrames
+    frames: Frames
     roles: Roles
     columns: Columns
     groups: Groups | None
     missing: MissingGroups = "error"
     ties: Ties | None = None
+    in_memory = False
+
+    @property
+    def set_aside(self) -> tuple[str, ...]:
+        """Columns of groups and weights."""
+        return self.roles.set_aside
+
+    @property
+    def splits_ties(self) -> bool:
+        """Whether equal rows may share labels out."""
+        return self.ties is not None
 
     def store(self, columns: Columns, summary: Summary | None = None) -> Store:
         """The rows, read anew in every pass."""
@@ -133,19 +161,18 @@ class FrameData:
         blocks = self.frames.map(reader, keep=False)
         return Store(blocks, seats.n_groups, summary, block_rows, aside=seats.aside)
 
-    def assign(self, model: Model, table: Table) -> Assigned:
-        """No labels: there may be more rows than fit in memory."""
-        return model.assign(table, labels=False)
+    def everybody(self, columns: Columns) -> tuple[Rows, IntArray | None] | None:
+        """The store has all rows: none of a file can be without weight."""
+        return None
 
 
 def learn_frames(
-    frames: FileBlocks | DaskFrames,
+    frames: Frames,
     roles: Roles,
     categorical_features: object,
     *,
     complete: bool = False,
     missing: MissingGroups = "error",
-    min_group_size: int = 1,
 ) -> FrameData:
     """Find categories and groups of all rows, by one pass over the columns that hold them."""
     schema = frames.schema
@@ -168,7 +195,6 @@ def learn_frames(
             for name, values in zip(look.categorical, seen.levels, strict=True)
         )
         groups = seen.groups(roles.sensitive, missing) if roles.sensitive else None
-        groups = None if groups is None else groups.judged(min_group_size)
     columns = Columns(roles.features, categorical, levels, complete=complete)
     return FrameData(frames, roles, columns, groups, missing)
 
@@ -282,19 +308,3 @@ def _weights(table: pa.Table, name: str) -> FloatArray:
 
 def _narwhal(table: pa.Table) -> nw.DataFrame[Any]:
     return nw.from_native(table, eager_only=True)
-
-
-def write_labels(model: Model, blocks: Blocks[Chunk], output: PathLike) -> Path:
-    """Write the cluster of each row to a Parquet file, which appears when it is complete."""
-    path = Path(output)
-    tilt = Tilt(model.mixture.logits(model.theta), model.offsets)
-    n_groups = 1 if model.offsets is None else len(model.offsets)
-    store = Store(blocks, n_groups, aside=model.places_aside)
-
-    def work(block: Block) -> IntArray:
-        return hard_labels(block, tilt)
-
-    with replacing(path) as part, LabelFile(part, every_row=True) as file:
-        for labels in model.table(store).each(work):
-            file.add(labels)
-    return path

@@ -1,0 +1,149 @@
+"""Validation: what scikit-learn asks of the input of an estimator, and a little more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.utils.validation import check_array, validate_data
+
+from fairmix.fitting.stream import Stream
+from fairmix.input.columns import Tabular, as_frame, check_types, has_categories
+from fairmix.input.sources import in_blocks
+from fairmix.tables import is_path
+
+NUMERIC = (np.float64, np.float32)
+# Parameters of `fit` alone, and the value at which they ask for nothing.
+ONLY_FIT = {
+    "batch_size": None,
+    "subsample": None,
+    "fairness_sample_replace": False,
+    "checkpoint": None,
+}
+
+
+@dataclass(frozen=True)
+class EstimatorCheck:
+    """Compares features with those of the fit, or learns their names and number.
+
+    Attributes
+    ----------
+    estimator : BaseEstimator
+        Its ``n_features_in_`` and ``feature_names_in_`` are compared, or set.
+    categorical_features : "from_dtype", None or array-like
+        Which columns are categorical.
+    reset : bool
+        Whether this is a fit, which sets them.
+    """
+
+    estimator: Any
+    categorical_features: object
+    reset: bool
+
+    def names(self, nothing: Any) -> None:
+        """Compare the names, or the number of columns, of a table without rows."""
+        validate_data(self.estimator, nothing, reset=self.reset, skip_check_array=True)
+
+    def table(self, X: Any) -> Tabular:
+        """X as a data frame or a checked array; nothing is read as other numbers in silence."""
+        _refuse_silent_conversions(X)
+        frame = as_frame(X)
+        # Categories may be strings, so a table that holds some is checked column by column.
+        categorical = has_categories(frame, self.categorical_features)
+        how: dict[str, Any] = {"dtype": NUMERIC, "ensure_all_finite": "allow-nan"}
+        if frame is None:
+            if categorical:
+                how = {"dtype": None, "ensure_all_finite": False}
+            return np.asarray(validate_data(self.estimator, X, reset=self.reset, **how))
+        check_types(frame, self.categorical_features)
+        self.names(X)
+        if categorical and len(frame):
+            return frame
+        # Single precision if all columns have it, as in a table with categories.
+        single = all(dtype == nw.Float32 for dtype in frame.schema.values())
+        how["dtype"] = None if categorical else np.float32 if single else np.float64
+        values = frame.to_numpy()
+        return np.asarray(check_array(values, input_name="X", estimator=self.estimator, **how))
+
+
+def _refuse_silent_conversions(X: Any) -> None:
+    if is_path(X):
+        raise ValueError(f"X={X!r} names files, which only fit and predict read. Give a table.")
+    if in_blocks(X):
+        raise ValueError(
+            f"X is a {type(X).__name__}, which only fit and predict take. Give a table: "
+            "X.compute()."
+        )
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        masked = np.count_nonzero(np.ma.getmaskarray(X))
+        raise ValueError(
+            f"X is a masked array with {masked} masked values, which would "
+            "count as numbers. Drop these rows, or fill the values: X.filled(...)."
+        )
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise ValueError(
+            f"X has type {X.dtype}, not numbers. Convert it, for example to days since a date."
+        )
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse parameters of a wrong type or value, and those that contradict each other."""
+    estimator._validate_params()
+    if estimator.assignment == "aware" and estimator.solver != "dual":
+        raise ValueError(
+            f"assignment='aware' needs solver='dual', got solver={estimator.solver!r}: the paper's "
+            "solvers have no tilt by group. Set solver='dual' or assignment='blind'."
+        )
+    if estimator.batch_size is not None and estimator.subsample is not None:
+        raise ValueError(
+            f"batch_size={estimator.batch_size} and subsample={estimator.subsample} are two ways "
+            "to see fewer rows. Set one of them to None."
+        )
+    if estimator.ties == "split" and estimator.gap_of == "probabilities":
+        raise ValueError(
+            "ties='split' shares labels out so that they meet a bound, but "
+            "gap_of='probabilities' sets none on them. Set gap_of='labels' or ties='together'."
+        )
+    if estimator.ties == "split" and estimator.fairness_strength not in ("auto", 0):
+        raise ValueError(
+            "ties='split' shares labels out so that they meet a bound, but "
+            f"fairness_strength={estimator.fairness_strength!r} sets none. Set "
+            "fairness_strength='auto' or ties='together'."
+        )
+
+
+def check_stream(estimator: Any, stream: Stream | None) -> None:
+    """Refuse parameters that a stream cannot have, or cannot change on its way."""
+    for name, silent in ONLY_FIT.items():
+        if getattr(estimator, name) != silent:
+            raise ValueError(
+                f"{name}={getattr(estimator, name)!r} is for fit, which can see a row twice. Set "
+                f"{name}={silent} for partial_fit."
+            )
+    if estimator.ties == "split":
+        raise ValueError(
+            "ties='split' shares the equal rows of a table out, and a stream keeps no table. "
+            "Set ties='together' for partial_fit."
+        )
+    sample = estimator.fairness_sample_size
+    if sample is not None and sample < 1:
+        raise ValueError(
+            f"fairness_sample_size={sample} is a share of all rows, and "
+            "partial_fit does not know how many will come. Give a number of rows."
+        )
+    check_parameters(estimator)
+    if stream is None and hasattr(estimator, "fitted_") and estimator.fitted_.streamed:
+        raise ValueError(
+            "This model comes from a file and was learned from a stream. A file does not hold the "
+            "sample of rows that partial_fit goes on with: pickle the estimator to go on with its "
+            "stream, or begin a new one with sklearn.base.clone(model)."
+        )
+    known = {} if stream is None else stream.parameters
+    for name, value in known.items():
+        if repr(getattr(estimator, name)) != value:
+            raise ValueError(
+                f"{name}={getattr(estimator, name)!r}, but the stream began with {value}. Set it "
+                "back, or clone the estimator for a new stream."
+            )

@@ -1,0 +1,316 @@
+"""Learning: from settings and data to what a fit has found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from fairmix._version import __version__
+from fairmix.criteria import smallest_ratio
+from fairmix.fitting.schedule import (
+    Settings,
+    Watch,
+    make_family,
+    make_propensity,
+    resolution,
+    solve,
+)
+from fairmix.input.columns import Columns
+from fairmix.input.data import Data
+from fairmix.input.groups import Groups
+from fairmix.kernels.totals import FloatArray
+from fairmix.mixture.mixture import Mixture
+from fairmix.mixture.model import Model
+from fairmix.results.fitted import Fairness, Fitted
+from fairmix.results.freshness import TrainingRows
+from fairmix.results.verdict import MISSED
+from fairmix.solvers import Bound, Iteration, Solution, Status
+from fairmix.system.notices import notify
+from fairmix.system.threads import one_blas_thread
+from fairmix.tables import Journal, MemoryStore, Store, Table, equal_rows, read_identity
+
+HISTORY_DTYPE = [(name, np.float64) for name in Iteration._fields]
+# Rows of which the most frequent one is looked for.
+REPEAT_ROWS = 100_000
+# How far below the largest number the sum of all squares must stay: solvers multiply it by weights,
+# numbers of clusters and the like.
+SPARE = 1e4
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file that keeps the passes of an unfinished fit.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    parameters : dict of str to str
+        What the fit is of, beside its rows: a file of other parameters is refused.
+    seeded : bool
+        Whether the user gave a seed. If not, the seeds of the unfinished fit are as good as any.
+    """
+
+    path: Path
+    parameters: dict[str, str]
+    seeded: bool
+
+    def open(
+        self, store: Store, seeds: Sequence[int], warm: FloatArray | None
+    ) -> tuple[Journal, Sequence[int]]:
+        """The journal, and the seeds of the fit that it is of."""
+        if not self.seeded and self.path.exists():
+            seeds = read_identity(self.path).get("seeds", seeds)
+        identity = {
+            "version": __version__,
+            "numpy": np.__version__,
+            "data": store.summary.digest,
+            "seeds": list(seeds),
+            **self.parameters,
+        }
+        if warm is not None:
+            identity["warm"] = warm.tolist()
+        return Journal(self.path, identity), seeds
+
+
+def learn(
+    settings: Settings,
+    data: Data,
+    seeds: Sequence[int],
+    *,
+    warm: Model | None = None,
+    checkpoint: Checkpoint | None = None,
+    watch: Watch = lambda _: nullcontext(),
+) -> Fitted:
+    """Fit a mixture to data.
+
+    Parameters
+    ----------
+    settings : Settings
+        Choices of the user.
+    data : Data
+        The rows.
+    seeds : sequence of two int
+        Of the starts, and of the sample for P(group | x).
+    warm : Model or None
+        A model to start from.
+    checkpoint : Checkpoint or None
+        Where an unfinished fit is kept.
+    watch : callable
+        Entered for each climb with the most iterations, if that is known; gets each iteration.
+
+    Returns
+    -------
+    Fitted
+    """
+    with one_blas_thread():
+        columns, store = data.columns, data.store(data.columns)
+        _check_rows(store, settings)
+        training_rows = TrainingRows.of(store) if isinstance(store, MemoryStore) else None
+        moments = store.summary.moments
+        columns.check_observed(moments.weight)
+        if settings.standardize and columns.numeric:
+            columns = columns.standardized(moments.mean, moments.variance)
+            summary = store.summary._replace(moments=moments.standardized())
+            store = data.store(columns, summary)
+        model, solution, table = _solve(
+            settings, data, columns, store, seeds, warm, checkpoint, watch
+        )
+        fitted = describe(settings, data, model, solution, table, training_rows)
+    warn_of(settings, fitted, solution.status, store)
+    return fitted
+
+
+def _solve(
+    settings: Settings,
+    data: Data,
+    columns: Columns,
+    store: Store,
+    seeds: Sequence[int],
+    warm: Model | None,
+    checkpoint: Checkpoint | None,
+    watch: Watch,
+) -> tuple[Model, Solution, Table]:
+    journal = None
+    if checkpoint is not None:
+        journal, seeds = checkpoint.open(store, seeds, None if warm is None else warm.theta)
+    mixture = Mixture(make_family(settings, columns, store))
+    propensity = make_propensity(settings, store, seeds[1])
+    aware = settings.assignment == "aware"
+    table = Table(store, mixture.family.encode, propensity=propensity, aware=aware, journal=journal)
+    start = None if warm is None else warm.theta_for(mixture)
+    try:
+        solution = solve(settings, mixture, table, seeds[0], start, watch)
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            f"covariance_type={settings.covariance_type!r} meets a singular covariance ({error}), "
+            f"with reg_covar={settings.reg_covar:g}. Raise reg_covar, or drop columns that others "
+            "determine."
+        ) from error
+    if journal is not None:
+        journal.remove()
+        table.journal = None
+    # Numbered by decreasing weight, so that fits compare.
+    order = np.argsort(-mixture.weights(solution.theta), kind="stable")
+    offsets = None if solution.offsets is None else solution.offsets[:, order]
+    model = Model(
+        columns,
+        mixture,
+        mixture.reorder(solution.theta, order),
+        offsets,
+        # Without a tilt the propensity was only for the start.
+        None if offsets is None else propensity,
+        solution.temperature,
+        aware and offsets is not None,
+        data.splits_ties,
+    )
+    return model, solution, table
+
+
+def describe(
+    settings: Settings,
+    data: Data,
+    model: Model,
+    solution: Solution,
+    table: Table,
+    training_rows: TrainingRows | None = None,
+) -> Fitted:
+    """What is known of a model on the rows of a table that is encoded for it."""
+    everybody = data.everybody(model.columns)
+    labels, hard, soft = model.assign(table, labels=data.in_memory and everybody is None)
+    if everybody is not None:
+        rows, codes = everybody
+        labels = model.labels(rows, codes, n_jobs=store_jobs(table.store))
+    groups = Groups.none() if data.groups is None else data.groups.without_rows()
+    return Fitted(
+        model=model,
+        rule=settings.rule,
+        groups=groups,
+        fairness=_fairness(settings, groups, solution, table, hard, soft),
+        lower_bound=solution.objective,
+        history=history_of(solution.history, groups),
+        converged=solution.status in (Status.CONVERGED, Status.STALLED),
+        filled=int((hard.sum(axis=0) > 0).sum()),
+        n_passes=table.passes,
+        labels=labels,
+        set_aside=data.set_aside,
+        training_rows=training_rows,
+    )
+
+
+def history_of(rows: Sequence[Iteration], groups: Groups) -> NDArray[np.void]:
+    """Iterations as a structured array; without groups to compare there is no gap to tell."""
+    history = np.array([tuple(row) for row in rows], dtype=HISTORY_DTYPE)
+    if len(groups.names) < 2:
+        # Solvers see one group of all rows.
+        history["gap"] = history["balance"] = np.nan
+    return history
+
+
+def _fairness(
+    settings: Settings,
+    groups: Groups,
+    solution: Solution,
+    table: Table,
+    hard: FloatArray,
+    soft: FloatArray,
+) -> Fairness:
+    criterion = settings.measure
+    if solution.multipliers is not None:
+        strength = criterion.support(solution.multipliers)
+    else:
+        penalised = len(groups.names) > 0 and settings.fairness_strength != "auto"
+        strength = float(settings.fairness_strength) if penalised else 0.0
+    if len(groups.names) < 2:
+        return Fairness(strength=strength)
+    mass = hard if settings.on_labels else soft
+    return Fairness(
+        label_gap=criterion.value(_rates(hard)),
+        soft_gap=criterion.value(_rates(soft)),
+        balance=smallest_ratio(mass),
+        rates=_rates(mass),
+        resolution=resolution(settings, table),
+        strength=strength,
+    )
+
+
+def _rates(mass: FloatArray) -> FloatArray:
+    return np.asarray(mass / mass.sum(axis=1, keepdims=True))
+
+
+def store_jobs(store: Store) -> int:
+    """Threads of a store in memory."""
+    return store.n_jobs if isinstance(store, MemoryStore) else 1
+
+
+def warn_of(settings: Settings, fitted: Fitted, status: Status, store: Store) -> None:
+    """Say what the user must know: empty clusters, a missed bound, an unfinished climb."""
+    if fitted.filled < settings.n_components:
+        notify(
+            f"Only {fitted.filled} of n_components={settings.n_components} clusters have members. "
+            "Lower n_components, loosen max_gap (or fairness_strength), or raise n_init.",
+            ConvergenceWarning,
+        )
+    verdict = fitted.verdict
+    if verdict.word == MISSED:
+        # Enough digits to tell the two numbers apart.
+        by = f", by about {verdict.rows} rows" if settings.on_labels else ""
+        notify(
+            f"The gap of the {settings.gap_of} is {fitted.gap:.6g}, above "
+            f"max_gap={settings.max_gap:g}{by}. {_repeats(settings, fitted, store)}Loosen max_gap, "
+            "raise n_init or max_iter, lower n_components, or try gap_of='probabilities'.",
+            ConvergenceWarning,
+        )
+    if status is Status.MAX_ITER:
+        notify(status.value, ConvergenceWarning)
+
+
+def _repeats(settings: Settings, fitted: Fitted, store: Store) -> str:
+    """Why labels may miss a bound: equal rows move together, unless they are split."""
+    if not settings.on_labels or settings.ties == "split":
+        return ""
+    assert fitted.fairness.rates is not None
+    sample = store.sample(REPEAT_ROWS, np.random.default_rng(0))
+    # The largest share of a group that moves as one, and what a rate would have to move by.
+    own = 1 / np.bincount(sample.groups)[sample.groups]
+    equal = equal_rows(sample.rows)
+    counts = np.bincount(equal)
+    tied = own * (counts[equal] > 1)
+    step = np.bincount(equal_rows(sample.rows, sample.groups), tied).max()
+    missing = Bound(settings.measure, settings.max_gap).missing(fitted.fairness.rates)
+    most = counts.max()
+    if most == 1 or step < missing:
+        return ""
+    return (
+        f"Equal rows get equal labels, and the most frequent one is {most / sample.n_rows:.1%} "
+        "of all: ties='split' shares them out between clusters. "
+    )
+
+
+def _check_rows(store: Store, settings: Settings) -> None:
+    """Refuse too few rows, and numbers whose squares cannot be added up in their precision."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        moments = store.summary.moments
+    # Missing values are not numbers, so a sum of NaN says nothing about size.
+    squares = np.where(np.isinf(moments.mean), np.inf, moments.squares)
+    if not np.fmax.reduce(squares, initial=0.0) < np.finfo(np.float32).max / SPARE:
+        numeric = store.sample(1, np.random.default_rng(0)).rows.numeric
+        assert numeric is not None
+        over = squares >= np.finfo(numeric.dtype).max / SPARE
+        if over.any():
+            raise ValueError(
+                f"X holds numbers so large that their squares overflow in {numeric.dtype}, first "
+                f"in numeric column {int(np.argmax(over))}. Divide them by a constant, or drop "
+                "them."
+            )
+    if store.n_rows < settings.n_components:
+        raise ValueError(
+            f"n_components={settings.n_components} clusters need at least as many rows, X has "
+            f"n_samples={store.n_rows}. Lower n_components or give more rows."
+        )

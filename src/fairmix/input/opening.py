@@ -1,0 +1,322 @@
+"""Opening: from what users pass to data to learn from, and to groups of new rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import _check_sample_weight, _num_samples
+
+from fairmix.input.columns import Columns, Tabular, as_frame, categorical_positions
+from fairmix.input.data import Data, MemoryData
+from fairmix.input.frames import FrameData, Frames, Roles, learn_frames
+from fairmix.input.groups import SHOWN, Groups, MissingGroups, Seats, encode_groups, listed_groups
+from fairmix.input.sources import Opening, Source, in_blocks, open_source
+from fairmix.kernels.totals import FloatArray
+from fairmix.system.notices import notify
+from fairmix.tables import Ties
+
+# Weights of all rows together are less than this, and more than its inverse: sums of their
+# products with squares of numbers must stay far from the largest and the smallest float.
+LARGEST_WEIGHT = 1e100
+
+
+class FeatureCheck(Protocol):
+    """What an estimator asks of features: their number, names and values."""
+
+    def table(self, X: Any) -> Tabular:
+        """X as a data frame or a checked array."""
+
+    def names(self, nothing: Any) -> None:
+        """Compare the names, or the number of columns, of a table without rows."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How input is read: the choices of the user that concern it.
+
+    Attributes
+    ----------
+    categorical_features : "from_dtype", None or array-like
+        Which columns are categorical.
+    complete : bool
+        Whether numbers must not be missing.
+    missing_groups : {"error", "drop", "group"}
+        What a missing group is.
+    min_group_size : int
+        Groups of fewer rows are not judged.
+    compares : bool
+        Whether groups are compared at all, so that a single one is an error.
+    ties : Ties or None
+        Finds equal rows, where they may share labels out to meet a bound.
+    batch_size : float or None
+        Rows of a batch, or their share of all.
+    n_jobs : int
+        Threads.
+    verbose : bool
+        Show bars.
+    """
+
+    categorical_features: object
+    complete: bool
+    missing_groups: MissingGroups
+    min_group_size: int
+    compares: bool = True
+    ties: Ties | None = None
+    batch_size: float | None = None
+    n_jobs: int = 1
+    verbose: bool = False
+
+
+def open_data(
+    X: Any, sensitive_features: Any, sample_weight: Any, reading: Reading, check: FeatureCheck
+) -> Data:
+    """Data to learn from: a table in memory, files, a Dask collection, or any other source."""
+    if not in_blocks(X):
+        return open_table(X, sensitive_features, sample_weight, reading, check)
+    if reading.ties is not None and reading.batch_size is not None:
+        raise ValueError(
+            f"batch_size={reading.batch_size} cuts what is not in memory into other blocks than "
+            "those in which ties='split' looks for equal rows. Set batch_size=None (subsample "
+            "also sees fewer rows), or give a table in memory."
+        )
+    data = _open_frames(X, sensitive_features, sample_weight, reading, check)
+    groups = _judged(data.groups, reading)
+    return replace(data, groups=groups, ties=_shared(groups, reading))
+
+
+def open_table(
+    X: Any,
+    sensitive_features: Any,
+    sample_weight: ArrayLike | None,
+    reading: Reading,
+    check: FeatureCheck,
+) -> MemoryData:
+    """Data of a table in memory."""
+    X, groups, aside = take_groups(X, sensitive_features, reading.missing_groups)
+    weight = read_weights(sample_weight, X)
+    if weight is not None:
+        _check_weights(weight, groups)
+    groups = _judged(None if groups is None else groups.counted(weight), reading)
+    table = check.table(X)
+    columns = Columns.learn(table, reading.categorical_features, complete=reading.complete)
+    return MemoryData(
+        table,
+        columns,
+        groups,
+        weight,
+        reading.n_jobs,
+        reading.batch_size,
+        _shared(groups, reading),
+        aside,
+    )
+
+
+def take_groups(
+    X: Any, sensitive_features: Any, missing: MissingGroups
+) -> tuple[Any, Groups | None, tuple[str, ...]]:
+    """X without the columns that only name groups, the groups, and the names of these columns."""
+    if sensitive_features is None:
+        return X, None, ()
+    frame, names = as_frame(X), group_columns(X, sensitive_features)
+    values = group_values(X, sensitive_features)
+    groups = encode_groups(values, n_rows=_num_samples(X), missing=missing)
+    if frame is not None and names:
+        X = frame.drop(*names).to_native()
+    elif frame is not None:
+        _warn_of_sensitive_features(frame.columns, groups)
+    # Millions of rows have few groups.
+    return X, groups.compact(), names
+
+
+def group_columns(X: Any, sensitive_features: Any) -> tuple[str, ...]:
+    """The columns of X that ``sensitive_features`` names; none where it holds the groups itself."""
+    if isinstance(sensitive_features, str):
+        return (sensitive_features,)
+    listing = isinstance(sensitive_features, list | tuple) and len(sensitive_features) > 0
+    frame = as_frame(X)
+    if not listing or frame is None or len(sensitive_features) == len(frame):
+        return ()
+    known = all(isinstance(name, str) and name in frame.columns for name in sensitive_features)
+    return tuple(sensitive_features) if known else ()
+
+
+def group_values(X: Any, sensitive_features: Any) -> Any:
+    """Groups of the rows of a table, looked up in it where they are given by name."""
+    names = group_columns(X, sensitive_features)
+    if not names:
+        return sensitive_features
+    frame = as_frame(X)
+    unknown = [name for name in names if frame is None or name not in frame.columns]
+    if frame is None or unknown:
+        known = "X is not a data frame" if frame is None else f"X has {frame.columns}"
+        raise ValueError(
+            f"sensitive_features={sensitive_features!r} names a column of X, but {known}. "
+            "Give an existing column, or one label per row."
+        )
+    return frame[names[0]].to_native() if len(names) == 1 else frame.select(*names).to_native()
+
+
+def read_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray | None:
+    """Weights of the rows of a table."""
+    if sample_weight is None:
+        return None
+    weight: FloatArray = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    return weight
+
+
+def drop_missing_groups(
+    X: Any, sensitive_features: Any, sample_weight: ArrayLike | None
+) -> tuple[Any, Any, ArrayLike | None]:
+    """A batch without the rows whose group is missing."""
+    if sensitive_features is None:
+        return X, sensitive_features, sample_weight
+    values = group_values(X, sensitive_features)
+    groups = encode_groups(values, n_rows=_num_samples(X), missing="drop")
+    if not groups.n_missing:
+        return X, sensitive_features, sample_weight
+    kept = np.flatnonzero(groups.codes >= 0)
+    if not group_columns(X, sensitive_features):
+        sensitive_features = np.array(groups.names)[groups.codes[kept]]
+    weight = None if sample_weight is None else np.asarray(sample_weight)[kept]
+    frame = as_frame(X)
+    rows = np.asarray(X)[kept] if frame is None else frame[kept].to_native()
+    return rows, sensitive_features, weight
+
+
+def check_judged(groups: Groups, reading: Reading) -> None:
+    """Refuse a single group, and warn of groups that are too small to be judged."""
+    if len(groups.known) == 1 and reading.compares:
+        raise ValueError(
+            f"sensitive_features holds one group only, {groups.known[0]!r}. Fairness compares "
+            "groups: give labels with two or more, or leave sensitive_features out."
+        )
+    if not groups.unjudged:
+        return
+    small = listed_groups({repr(name): size for name, size in groups.unjudged.items()}, SHOWN)
+    left = ""
+    if len(groups.names) < 2:
+        which = f"Only {groups.names[0]!r}" if groups.names else "No group"
+        left = f" {which} is left, so there is nothing to compare and no bound."
+    notify(
+        f"Not judged: {small}. Groups of fewer than min_group_size={reading.min_group_size} rows "
+        f"take no part in the bound.{left} Merge them with others, or lower min_group_size."
+    )
+
+
+def feature_names(names: list[str], roles_of_others: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns that are left as features."""
+    features = tuple(name for name in names if name not in roles_of_others)
+    if not features:
+        raise ValueError(f"X has the columns {names}, none of which is left as a feature.")
+    return features
+
+
+def open_frames(
+    source: Source, roles: Roles, categorical: tuple[int, ...], reading: Reading
+) -> Frames:
+    """Frames of the columns that have a role; ``categorical`` are positions among the features."""
+    text = (*(roles.features[j] for j in categorical), *roles.sensitive)
+    return source.open(
+        Opening(tuple(roles.used), text, reading.batch_size, reading.n_jobs, reading.verbose)
+    )
+
+
+def check_feature_names(
+    features: tuple[str, ...], check: FeatureCheck, *, named: bool = True
+) -> None:
+    """Let an estimator see the names of features that are not in memory, or their number."""
+    nothing: Any = np.empty((0, len(features)))
+    if named:
+        nothing = pa.schema([(name, pa.null()) for name in features]).empty_table()
+    check.names(nothing)
+
+
+def named_columns(value: Any, argument: str, names: list[str]) -> tuple[str, ...]:
+    """Columns that an argument names, of rows that are not in memory."""
+    if value is None:
+        return ()
+    named = [value] if isinstance(value, str) else value
+    if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
+        raise ValueError(
+            f"{argument} is a {type(value).__name__}, but X is not in memory. Give the name of a "
+            f"column of X, which has {names}; beside a Dask collection, another collection."
+        )
+    unknown = [name for name in named if name not in names]
+    if unknown:
+        raise ValueError(
+            f"{argument}={value!r} names {unknown[0]!r}, which is not a column of X. "
+            f"It has {names}."
+        )
+    return tuple(dict.fromkeys(named))
+
+
+def _open_frames(
+    X: Any, sensitive_features: Any, sample_weight: Any, reading: Reading, check: FeatureCheck
+) -> FrameData:
+    """Columns and groups of rows that come block by block."""
+    source, given = open_source(
+        X, sensitive_features=sensitive_features, sample_weight=sample_weight
+    )
+    names = source.names
+    sensitive = named_columns(given["sensitive_features"], "sensitive_features", names)
+    weight = named_columns(given["sample_weight"], "sample_weight", names)
+    if len(weight) > 1:
+        raise ValueError(f"sample_weight={sample_weight!r} names several columns. Name one.")
+    features = feature_names(names, (*sensitive, *weight))
+    check_feature_names(features, check, named=source.named)
+    roles = Roles(features, sensitive, weight[0] if weight else None)
+    chosen = categorical_positions(reading.categorical_features, None, features)
+    return learn_frames(
+        open_frames(source, roles, chosen, reading),
+        roles,
+        reading.categorical_features,
+        complete=reading.complete,
+        missing=reading.missing_groups,
+    )
+
+
+def _judged(groups: Groups | None, reading: Reading) -> Groups | None:
+    """The groups, the small ones set aside and told."""
+    if groups is None:
+        return None
+    groups = groups.judged(reading.min_group_size)
+    check_judged(groups, reading)
+    return groups
+
+
+def _shared(groups: Groups | None, reading: Reading) -> Ties | None:
+    """What finds equal rows, if there are groups to compare."""
+    return reading.ties if Seats.of(groups).n_groups > 1 else None
+
+
+def _check_weights(weight: FloatArray, groups: Groups | None) -> None:
+    """Refuse weights that leave a group without rows, or sums without digits."""
+    total = float(weight.sum())
+    if not 1 / LARGEST_WEIGHT < total < LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight adds up to {total:.3g}. Scale the weights, for example to a mean of 1."
+        )
+    if groups is not None:
+        known = groups.codes >= 0
+        sizes = np.bincount(groups.codes[known], weight[known], len(groups.names))
+        if not sizes.all():
+            raise ValueError(
+                "sensitive_features: no row of "
+                f"{groups.names[int(np.argmin(sizes))]!r} has a positive sample_weight. Leave "
+                "these rows out."
+            )
+
+
+def _warn_of_sensitive_features(columns: list[str], groups: Groups) -> None:
+    both = sorted(set(groups.titles) & set(columns))
+    if both:
+        notify(
+            f"The sensitive columns {both} are also features in X, so clusters may form along "
+            "them. Drop them from X, or name the column: sensitive_features='...'."
+        )

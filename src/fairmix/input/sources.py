@@ -1,0 +1,252 @@
+"""Sources: where rows come from that are not a table in memory.
+
+`SOURCES` is the register of back ends. A new one is a class that follows `Source` and one line that
+adds it to the register: ``fit`` and ``predict`` then take what it takes in place of X.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmix.input.frames import Frames
+from fairmix.kernels.totals import IntArray, Rows
+from fairmix.system.threads import one_blas_thread
+from fairmix.tables import FileBlocks, Paths, block_rows_of, column_names, find_files, is_path
+from fairmix.tables.store import concatenate_rows
+
+# Packages whose classes are Dask collections. None of them is imported unless X is one.
+DASK = ("dask", "dask_expr")
+
+# Rows of a table and their seats, as an aware map needs them.
+Seated = tuple[Rows, IntArray | None]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How frames are opened.
+
+    Attributes
+    ----------
+    used : tuple of str
+        The columns to read.
+    text : tuple of str
+        Those among them that a text file holds as text, whatever they look like.
+    batch_size : float or None
+        Rows of a batch, or their share of all: batches are of whole blocks.
+    n_jobs : int
+        Threads.
+    verbose : bool
+        Show a bar in every pass.
+    """
+
+    used: tuple[str, ...]
+    text: tuple[str, ...]
+    batch_size: float | None
+    n_jobs: int
+    verbose: bool
+
+
+class Source(Protocol):
+    """Where frames come from."""
+
+    @classmethod
+    def takes(cls, X: object) -> bool:
+        """Whether X is of this kind."""
+
+    @classmethod
+    def of(cls, X: Any, beside: Mapping[str, Any]) -> Self:
+        """The source of X; ``beside`` are arguments that are rows of the same kind, by name."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns, then those of what is beside them."""
+
+    @property
+    def named(self) -> bool:
+        """Whether the user gave the names."""
+
+    def open(self, opening: Opening) -> Frames:
+        """Frames of some columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class FileSource:
+    """Files, read by this process, or by a cluster when there is a client.
+
+    ``fit`` and ``predict`` take one in place of X; every worker must see the same files under
+    these paths. ``columns`` are those to read, in this order; None for all.
+    """
+
+    paths: Paths
+    client: Any = None
+    columns: tuple[str, ...] | None = None
+    named = True
+
+    @classmethod
+    def takes(cls, X: object) -> bool:
+        """Whether X names files, or is a source of them."""
+        return is_path(X) or isinstance(X, cls)
+
+    @classmethod
+    def of(cls, X: Any, beside: Mapping[str, Any]) -> FileSource:
+        """The files that X names."""
+        return X if isinstance(X, cls) else cls(X)
+
+    @property
+    def names(self) -> list[str]:
+        """Columns of the first file, or those chosen."""
+        known = column_names(find_files(self.paths)[0])
+        if self.columns is None:
+            return known
+        unknown = [name for name in self.columns if name not in known]
+        if unknown:
+            raise ValueError(f"X has no column {unknown[0]!r}. It has {known}.")
+        return list(self.columns)
+
+    def open(self, opening: Opening) -> Frames:
+        """Frames of some columns."""
+        files = FileBlocks(
+            self.paths, text=opening.text, n_jobs=opening.n_jobs, verbose=opening.verbose
+        ).select(opening.used)
+        files = files.cut(block_rows_of(files.n_rows, opening.batch_size))
+        if self.client is None:
+            return files
+        from fairmix.tables.dask import frames_from_files
+
+        return frames_from_files(files, self.client)
+
+
+@dataclass(frozen=True, eq=False)
+class CollectionSource:
+    """A Dask data frame or array on the active client, and columns beside it."""
+
+    X: Any
+    beside: Mapping[str, Any]
+
+    @classmethod
+    def takes(cls, X: object) -> bool:
+        """Whether X is a Dask collection."""
+        return any(kind.__module__.split(".")[0] in DASK for kind in type(X).__mro__)
+
+    @classmethod
+    def of(cls, X: Any, beside: Mapping[str, Any]) -> CollectionSource:
+        """A collection, and those beside it as columns with the names of their arguments."""
+        if len(getattr(X, "shape", (0, 0))) != 2:
+            raise ValueError(
+                f"X is a {type(X).__name__} of {len(X.shape)} dimensions. Give a Dask data frame, "
+                "or a Dask array with a row for each row of the data."
+            )
+        twice = sorted(beside.keys() & set(map(str, getattr(X, "columns", ()))))
+        if twice:
+            raise ValueError(f"X has a column {twice[0]!r}, the name of an argument. Rename it.")
+        return cls(X, beside)
+
+    @property
+    def named(self) -> bool:
+        """Whether it is a data frame."""
+        return hasattr(self.X, "columns")
+
+    @property
+    def names(self) -> list[str]:
+        """Columns of X, then those beside it."""
+        own = self.X.columns if self.named else [f"x{j}" for j in range(self.X.shape[1])]
+        return [*map(str, own), *self.beside]
+
+    def open(self, opening: Opening) -> Frames:
+        """Frames of some columns."""
+        from fairmix.tables.dask import active_client, frames_from_collection
+
+        used = opening.used
+        X = self.X[[name for name in self.X.columns if str(name) in used]] if self.named else self.X
+        frames = frames_from_collection(X, active_client(), self.beside, opening.batch_size)
+        return frames.select(used)
+
+    def map_labels(self, labels: Callable[..., NDArray[Any]]) -> Any:
+        """Labels as a Dask array, made when they are asked for.
+
+        ``labels`` makes those of a partition from it and from what is beside it.
+        """
+        nothing = np.empty(0, dtype=np.intp)
+        work = partial(_unless_empty, labels)
+        beside = list(self.beside.values())
+        if self.named:
+            return self.X.map_partitions(work, *beside, meta=nothing)
+        # Two dimensions, so that blocks of groups stand beside blocks of rows.
+        rows = self._rows
+        columns = [groups.rechunk(rows.chunks[0])[:, None] for groups in beside]
+        return rows.map_blocks(work, *columns, drop_axis=1, meta=nothing)
+
+    def map_run_labels(
+        self,
+        read: Callable[..., Seated],
+        labels: Callable[[Rows, IntArray | None], IntArray],
+    ) -> Any:
+        """The same where labels depend on the rows beside them: in runs of `Ties`.
+
+        ``read`` makes rows of a partition and of what is beside it, ``labels`` the labels of a run.
+        """
+        from fairmix.tables.dask import map_runs
+
+        rows = self._rows
+        beside = list(self.beside.values())
+        if not self.named:
+            beside = [groups.rechunk(rows.chunks[0]) for groups in beside]
+        return map_runs(rows, beside, read, partial(_run_labels, labels))
+
+    @property
+    def _rows(self) -> Any:
+        return self.X if self.named else self.X.rechunk({1: -1})
+
+
+# The back ends. The first that takes X opens it; what none takes is a table in memory.
+SOURCES: list[type[Source]] = [FileSource, CollectionSource]
+
+
+def source_kind(X: object) -> type[Source] | None:
+    """The back end for X; None for a table in memory."""
+    return next((kind for kind in SOURCES if kind.takes(X)), None)
+
+
+def in_blocks(X: object) -> bool:
+    """Whether the rows of X come block by block."""
+    return source_kind(X) is not None
+
+
+def open_source(X: Any, **given: Any) -> tuple[Source, dict[str, Any]]:
+    """The source of X, and what is given beside it, as names of columns where it is rows.
+
+    ``given`` are arguments by name: names of columns of X, or further rows of the same kind.
+    """
+    kind = source_kind(X)
+    assert kind is not None
+    # A path beside a path is the name of a column, so files take no rows beside them.
+    apart = {name: value for name, value in given.items() if _is_rows(value, kind)}
+    return kind.of(X, apart), {
+        name: name if name in apart else value for name, value in given.items()
+    }
+
+
+def _is_rows(value: object, kind: type[Source]) -> bool:
+    return not is_path(value) and value is not None and kind.takes(value)
+
+
+def _unless_empty(labels: Callable[..., NDArray[Any]], part: Any, *beside: Any) -> NDArray[Any]:
+    if len(part) == 0:
+        return np.empty(0, dtype=np.intp)
+    return np.asarray(labels(part, *beside))
+
+
+def _run_labels(
+    labels: Callable[[Rows, IntArray | None], IntArray], pieces: list[tuple[Seated, int, int]]
+) -> IntArray:
+    """Labels of a run of rows, from slices of partitions."""
+    rows = concatenate_rows([rows.take(slice(a, b)) for (rows, _), a, b in pieces])
+    known = [groups[a:b] for (_, groups), a, b in pieces if groups is not None]
+    with one_blas_thread():
+        return labels(rows, np.concatenate(known) if known else None)

@@ -1,0 +1,201 @@
+"""What a fit has found: the one thing that predictions, files, reports and pictures read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmix.input.columns import as_frame
+from fairmix.input.groups import Groups, MissingGroups, Seats
+from fairmix.kernels.totals import FloatArray, IntArray, Rows
+from fairmix.mixture.model import Model
+from fairmix.results.freshness import TrainingRows
+from fairmix.results.verdict import Verdict, judge
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a fit is asked for.
+
+    Attributes
+    ----------
+    criterion : str
+        Name of the measure of fairness.
+    bound : float
+        What it may be; infinite where there is no bound.
+    of : {"labels", "probabilities"}
+        What the bound is on.
+    min_group_size : int
+        Groups of fewer rows are not judged.
+    missing_groups : {"error", "drop", "group"}
+        What a missing group is.
+    """
+
+    criterion: str
+    bound: float
+    of: Literal["labels", "probabilities"]
+    min_group_size: int
+    missing_groups: MissingGroups
+
+
+@dataclass(frozen=True, eq=False)
+class Fairness:
+    """How groups fare on the rows of a fit; NaN and None where fewer than two are judged.
+
+    Attributes
+    ----------
+    label_gap, soft_gap : float
+        The criterion on hard labels and on responsibilities.
+    balance : float
+        Smallest ratio of two groups' sizes within a cluster, of what the rule is on.
+    rates : (M, K) array or None
+        Share of each group in each cluster, of what the rule is on.
+    resolution : float
+        What whole rows can resolve.
+    strength : float
+        The strength of the penalty whose fit this is.
+    """
+
+    label_gap: float = math.nan
+    soft_gap: float = math.nan
+    balance: float = math.nan
+    rates: FloatArray | None = None
+    resolution: float = math.nan
+    strength: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """All that a fit has found.
+
+    Attributes
+    ----------
+    model : Model
+        Assigns new rows: columns, mixture, parameters and tilt.
+    rule : Rule
+        What was asked for.
+    groups : Groups
+        The groups that are judged, their sizes, and those that are not; no codes of rows.
+    fairness : Fairness
+        How they fare.
+    lower_bound : float
+        The objective reached.
+    history : structured array
+        One row per iteration.
+    converged : bool
+        Whether it ended before the most iterations.
+    filled : int
+        Clusters with members.
+    n_passes : float or None
+        Passes over the data; None for a stream.
+    labels : (N,) array or None
+        Cluster of each row; None where the rows do not stay in memory.
+    set_aside : tuple of str
+        Columns that came with X and are not features: groups and weights.
+    streamed : bool
+        Whether the rows came in batches of a stream.
+    training_rows : TrainingRows or None
+        What is remembered of the rows, in this process only.
+    """
+
+    model: Model
+    rule: Rule
+    groups: Groups
+    fairness: Fairness
+    lower_bound: float
+    history: NDArray[Any]
+    converged: bool
+    filled: int
+    n_passes: float | None = None
+    labels: IntArray | None = None
+    set_aside: tuple[str, ...] = ()
+    streamed: bool = False
+    training_rows: TrainingRows | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Who has the hashes of training rows can ask for a person; see `freshness`.
+        return {**self.__dict__, "training_rows": None}
+
+    @property
+    def gap(self) -> float:
+        """The criterion on what the rule is on."""
+        of_labels = self.rule.of == "labels"
+        return self.fairness.label_gap if of_labels else self.fairness.soft_gap
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the rows of the fit meet the rule."""
+        return judge(
+            float(self.gap),
+            self.rule.bound,
+            resolution=float(self.fairness.resolution),
+            n_judged=len(self.groups.names),
+            unjudged=self.groups.unjudged,
+        )
+
+    @property
+    def n_components(self) -> int:
+        """K."""
+        return self.model.mixture.n_components
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all groups, 0 where there are no groups."""
+        return int(self.groups.sizes.sum()) + sum(self.groups.unjudged.values())
+
+    @property
+    def seats(self) -> Seats:
+        """How new rows are seated: by their groups for an aware map only."""
+        aware = self.model.aware
+        return Seats(len(self.groups.names) if aware else 1, aside=self.model.places_aside)
+
+    def features(self, X: Any) -> Any:
+        """X without the columns that came with it in the fit and are not features."""
+        frame = as_frame(X)
+        if not self.set_aside or frame is None:
+            return X
+        return frame.drop(*self.set_aside, strict=False).to_native()
+
+    def rows(self, X: Any, *, ignore_unknown: bool = False) -> Rows:
+        """Rows of a table as the model sees them.
+
+        X is a data frame or an array whose columns are those of the fit.
+        """
+        features = self.features(X)
+        frame = as_frame(features)
+        columns = replace(self.model.columns, ignore_unknown=ignore_unknown)
+        return columns.rows(np.asarray(features) if frame is None else frame)
+
+    def attributes(self) -> dict[str, Any]:
+        """What an estimator publishes, by public name."""
+        fairness, groups = self.fairness, self.groups
+        found: dict[str, Any] = {
+            f"{name}_": value for name, value in self.model.parameters().items()
+        }
+        found |= {
+            "categories_": [np.array(names) for names in self.model.columns.levels],
+            "groups_": np.array(groups.names, dtype=str),
+            "group_sizes_": groups.sizes,
+            "unjudged_groups_": dict(groups.unjudged),
+            "gap_": self.gap,
+            "label_gap_": fairness.label_gap,
+            "soft_gap_": fairness.soft_gap,
+            "balance_": fairness.balance,
+            "rates_": fairness.rates,
+            "resolution_": fairness.resolution,
+            "verdict_": self.verdict.word,
+            "fairness_strength_": fairness.strength,
+            "lower_bound_": self.lower_bound,
+            "history_": self.history,
+            "n_iter_": len(self.history),
+            "converged_": self.converged,
+        }
+        if self.n_passes is not None:
+            found["n_passes_"] = self.n_passes
+        if self.labels is not None:
+            found["labels_"] = self.labels
+        return found

@@ -1,0 +1,95 @@
+"""Held-out rows: what a fitted map does on rows that it has not learned from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmix.input.groups import encode_groups, listed, match_groups
+from fairmix.kernels.totals import IntArray
+from fairmix.results.certificate import Certificate, certify, sampling_gap
+from fairmix.results.fitted import Fitted
+from fairmix.results.verdict import Verdict, judge_counts
+
+
+def certify_held_out(
+    fitted: Fitted, assignment: NDArray[Any], groups: object, *, confidence: float
+) -> Certificate:
+    """The certificate of a fitted map, and a verdict on fresh rows.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        The map, and the rule that it was fitted for.
+    assignment : (n,) labels or (n, K) probabilities
+        What the map makes of the rows.
+    groups : array-like or table
+        Group of each row.
+    confidence : float
+        Probability that the bound holds.
+    """
+    judged = list(fitted.groups.names)
+    known = [*judged, *fitted.groups.unjudged]
+    missing = fitted.rule.missing_groups
+    if not known:
+        known = list(encode_groups(groups, missing=missing).names)
+    codes = match_groups(groups, known, n_rows=len(assignment), missing=missing)
+    # Rows without a group say nothing, and neither do those of groups that are not judged.
+    named = judged if len(judged) > 1 else known
+    stated = np.flatnonzero((codes >= 0) & (codes < len(named)))
+    if not len(stated):
+        raise ValueError(f"X has no row of the groups that the model judges: {listed(named)}.")
+    found = certify(
+        assignment[stated],
+        np.asarray(named)[codes[stated]],
+        criterion=fitted.rule.criterion,
+        confidence=confidence,
+        n_clusters=fitted.n_components,
+        groups=named,
+    )
+    rows = np.flatnonzero(codes >= 0)
+    verdict, chance = _judge(fitted, assignment[rows], codes[rows], known)
+    return replace(found, verdict=verdict, chance=chance)
+
+
+def _judge(
+    fitted: Fitted, assignment: NDArray[Any], codes: IntArray, known: list[str]
+) -> tuple[Verdict, float]:
+    """The verdict on fresh rows, and the gap on them that sampling explains."""
+    judged, rule = list(fitted.groups.names), fitted.rule
+    fair = bool(judged or fitted.groups.unjudged)
+    counts = np.zeros((len(known), fitted.n_components))
+    if assignment.ndim == 1:
+        np.add.at(counts, (codes, assignment), 1)
+    else:
+        np.add.at(counts, codes, assignment)
+    verdict = judge_counts(
+        counts,
+        known,
+        rule.bound if fair else np.inf,
+        criterion=rule.criterion,
+        min_group_size=rule.min_group_size,
+        among=judged if fair else None,
+        of=rule.of,
+    )
+    sizes = counts.sum(axis=1)
+    where = [g for g, name in enumerate(judged) if sizes[g] and name not in verdict.unjudged]
+    if len(where) < 2:
+        return verdict, np.nan
+    if assignment.ndim == 1:
+        shares = counts[where].sum(axis=0) / sizes[where].sum()
+        covariance = np.diag(shares) - np.outer(shares, shares)
+    else:
+        covariance = np.cov(assignment[np.isin(codes, where)], rowvar=False, ddof=0)
+    assert fitted.fairness.rates is not None
+    chance = sampling_gap(
+        fitted.fairness.rates[where],
+        fitted.groups.sizes[where],
+        sizes[where],
+        covariance,
+        criterion=rule.criterion,
+    )
+    return verdict, chance.quantile95
