@@ -103,7 +103,7 @@ def _our_pass(assignment: str, X: Array, groups: Array, k: int) -> float:
     """An E-step over all rows with the tilt of a fit of some."""
     few = slice(0, SAMPLE_ROWS)
     fit = FairMixture(k, assignment=assignment, random_state=0)
-    model = fit.fit(X[few], sensitive_features=groups[few])._model
+    model = fit.fit(X[few], sensitive_features=groups[few]).fitted_.model
     assert model.offsets is not None
     codes = encode_groups(groups).codes
     store = MemoryStore(Rows(X, None), groups=codes, n_groups=len(model.offsets))

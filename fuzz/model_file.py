@@ -75,7 +75,7 @@ def edited(content: bytes, edits: bytes, *, array: bool) -> bytes:
 
 def rows_of(model: FairMixture) -> tuple[Any, list[str] | None]:
     """A few rows that fit to the columns of a model, and their groups if it asks for them."""
-    columns, n_rows = model._model.columns, len(NUMBERS)
+    columns, n_rows = model.fitted_.model.columns, len(NUMBERS)
     categories = dict(zip(columns.categorical, columns.levels, strict=True))
     cells = [
         [categories[j][i % len(categories[j])] for i in range(n_rows)]
@@ -84,7 +84,7 @@ def rows_of(model: FairMixture) -> tuple[Any, list[str] | None]:
         for j in range(len(columns.names))
     ]
     groups = None
-    if model._model.aware:
+    if model.fitted_.model.aware:
         groups = [str(model.groups_[i % len(model.groups_)]) for i in range(n_rows)]
     if not hasattr(model, "feature_names_in_"):
         return np.array(cells, dtype=object if categories else float).T, groups

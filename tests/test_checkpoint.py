@@ -187,7 +187,7 @@ def test_other_data_and_another_version_are_refused(unfinished, blobs, monkeypat
     swapped[[0, 1]] = 1 - swapped[[0, 1]]
     with pytest.raises(ValueError, match="another fit: data"):
         model.fit(X, sensitive_features=swapped)
-    monkeypatch.setattr("fairmix.estimator._learning.__version__", "99.0")
+    monkeypatch.setattr("fairmix.fitting.learn.__version__", "99.0")
     with pytest.raises(ValueError, match="another fit: version"):
         model.fit(X, sensitive_features=groups)
 
