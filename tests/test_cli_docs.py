@@ -21,6 +21,7 @@ def examples():
     return re.findall(r"^\$ fairmix (.*)$", GUIDE.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
+@pytest.mark.long
 def test_every_example_of_the_guide_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     people().to_csv("people.csv", index=False)

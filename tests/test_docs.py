@@ -103,7 +103,19 @@ def test_pages_that_are_tested_elsewhere_are(page):
     assert Path(page).stem in (ROOT / "tests" / TESTED_ELSEWHERE[page]).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+# On all of Adult, on a cluster or with a search: in the long run only.
+LARGE = ("01_", "05_", "06_", "08_", "09_")
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(
+            path, id=path.stem, marks=pytest.mark.long if path.stem.startswith(LARGE) else ()
+        )
+        for path in EXAMPLES
+    ],
+)
 def test_the_tutorial_runs_and_draws_one_picture(example, alone, capsys):
     pytest.importorskip(NEEDED.get(example.stem, "fairmix"))
     runpy.run_path(str(example), run_name="__main__")

@@ -253,6 +253,7 @@ def test_report_counts_what_predict_says(toy):
     assert sum(row.size for row in report.clusters) == len(X)
 
 
+@pytest.mark.long
 def test_the_papers_em_meets_a_bound_on_labels(adult):
     sex = adult.sensitive["sex"]
     model = FairMixture(10, solver="em", max_gap=0.002, n_init=2, random_state=0, n_jobs=2)
@@ -264,6 +265,7 @@ def test_the_papers_em_meets_a_bound_on_labels(adult):
     assert filled == 10
 
 
+@pytest.mark.long
 def test_the_papers_em_meets_a_bound_on_probabilities(adult):
     sex = adult.sensitive["sex"]
     model = FairMixture(
@@ -274,21 +276,21 @@ def test_the_papers_em_meets_a_bound_on_probabilities(adult):
     assert -model.score(adult.X) <= 2.645
 
 
-def test_categorical_rows_meet_a_bound_on_probabilities(adult):
+@pytest.mark.parametrize("assignment", ["aware", long("blind")])
+def test_categorical_rows_meet_a_bound_on_probabilities(adult, assignment):
     sex = adult.sensitive["sex"]
-    for assignment in ("aware", "blind"):
-        model = FairMixture(
-            5,
-            assignment=assignment,
-            gap_of="probabilities",
-            max_gap=0.005,
-            categorical_features=[True] * 7,
-            random_state=0,
-            n_jobs=2,
-        )
-        _fit_quietly(model, adult.categories, sex)
-        assert model.soft_gap_ <= 0.005
-        assert len(np.unique(model.labels_)) == 5
+    model = FairMixture(
+        5,
+        assignment=assignment,
+        gap_of="probabilities",
+        max_gap=0.005,
+        categorical_features=[True] * 7,
+        random_state=0,
+        n_jobs=2,
+    )
+    _fit_quietly(model, adult.categories, sex)
+    assert model.soft_gap_ <= 0.005
+    assert len(np.unique(model.labels_)) == 5
 
 
 def test_a_missed_bound_on_categorical_labels_names_the_repeated_rows():

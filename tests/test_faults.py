@@ -14,7 +14,7 @@ from fairmix.datasets import make_grouped_blobs
 from repetition import times
 
 X, GROUPS, _ = make_grouped_blobs(300, 3, 2, separation=2.0, random_state=0)
-THREADS, PROCESSES = 8, 4
+THREADS, PROCESSES = 8, times(2, 4)
 CALLS = times(200, 10_000)
 # Growth over all calls that is no leak: caches and counters, not rows. A leak of one small array
 # per call would be far more.
@@ -62,6 +62,7 @@ def test_threads_predict_and_fit_at_once(model, record_property):
     record_property("threads", THREADS)
 
 
+@pytest.mark.repeats
 def test_processes_predict_with_one_file_and_fit(model, tmp_path, record_property):
     path = model.save(tmp_path / "model.fairmix")
     expected = [(answers(model), fit(seed)) for seed in range(PROCESSES)]

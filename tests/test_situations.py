@@ -142,14 +142,18 @@ def describe(case: Situation) -> str:
     return "-".join([*parts, *([case.kind] if case.kind != "numeric" else [])])
 
 
-# Where no group is small, its smallest size changes nothing, so that once is enough.
+def repeats(case: Situation, min_group_size: int) -> bool:
+    """Where no group is small, its smallest size changes nothing; very many groups take long."""
+    return (min_group_size == 1 and min(case.sizes) >= 30) or len(case.sizes) >= 50
+
+
 @pytest.mark.parametrize(
     ("case", "min_group_size"),
     [
         pytest.param(
             case,
             size,
-            marks=pytest.mark.long if size == 1 and min(case.sizes) >= 30 else (),
+            marks=pytest.mark.long if repeats(case, size) else (),
             id=f"{describe(case)}-{size}",
         )
         for case in SITUATIONS

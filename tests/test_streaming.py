@@ -18,6 +18,7 @@ from fairmix.datasets import make_grouped_blobs
 from fairmix.kernels.totals import Logits, Rows
 from fairmix.solvers.online import Reservoir, Running
 from fairmix.tables import MemoryStore
+from repetition import long, times
 
 N, BATCH = 20_000, 400
 
@@ -143,9 +144,10 @@ def test_without_groups_a_stream_reaches_the_likelihood_of_em(blobs, covariance_
     assert np.isnan(online.gap_)
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("assignment", ["aware", "blind"])
 def test_the_bound_holds_on_all_rows_of_a_stream(blobs, assignment):
-    X, groups, _ = blobs
+    X, groups, _ = (part[: times(12_000, N)] for part in blobs)
     model = FairMixture(4, max_gap=0.02, assignment=assignment, random_state=0)
     stream(model, X, groups)
     found = labels(model, X, groups)
@@ -275,7 +277,7 @@ def test_a_sorted_stream_keeps_all_clusters(blobs):
     assert metrics.gap(found, groups) <= 0.02
 
 
-@pytest.mark.parametrize(("assignment", "cost"), [("aware", 10_250), ("blind", 12_400)])
+@pytest.mark.parametrize(("assignment", "cost"), [("aware", 10_250), long("blind", 12_400)])
 def test_adult_in_batches(adult, assignment, cost):
     X, sex = adult.X, np.asarray(adult.sensitive["sex"])
     model = FairMixture(10, assignment=assignment, random_state=0)

@@ -20,6 +20,7 @@ from fairmix.metrics import clustering_cost, gap
 from fairmix.report import render
 from fairmix.results.profile import Profile
 from fairmix.tables import BLOCK_ROWS, Ties, equal_rows
+from repetition import long
 
 KINDS = ["numeric", "categorical", "mixed"]
 NAMES = np.array(["red", "green", "blue", "black"])
@@ -221,7 +222,7 @@ def test_groups_whose_order_is_regular_cross_alike(order, size):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("assignment", ["aware", "blind"])
 @pytest.mark.parametrize("n_groups", [2, 3])
-@pytest.mark.parametrize("max_gap", [0.0, 0.01])
+@pytest.mark.parametrize("max_gap", [0.0, long(0.01)])
 def test_splitting_meets_bounds_that_equal_rows_miss_together(kind, assignment, n_groups, max_gap):
     """Of 2,000 rows 30 are different."""
     X, groups = people(kind, n_different=30, n_groups=n_groups)
@@ -374,12 +375,12 @@ def test_single_precision_labels_are_those_that_met_the_bound():
     np.testing.assert_array_equal(model.predict(X.astype(np.float32)), model.labels_)
 
 
-LONG = BLOCK_ROWS + 3000
+TWO_BLOCKS = BLOCK_ROWS + 3000
 
 
 @pytest.mark.parametrize("assignment", ["aware", "blind"])
 def test_memory_files_and_threads_give_the_same_bits(assignment, tmp_path):
-    X, groups = people("mixed", n_rows=LONG)
+    X, groups = people("mixed", n_rows=TWO_BLOCKS)
     X["g"] = groups
     X.to_parquet(tmp_path / "rows.parquet", row_group_size=1000)
     settings = {"assignment": assignment, "max_gap": 0.002, "standardize": True}
@@ -509,7 +510,7 @@ def run(*words, code=0):
 def test_commands_give_the_labels_of_one_table(tmp_path, monkeypatch):
     """Rows that are left out shift the runs of the others."""
     monkeypatch.chdir(tmp_path)
-    X, groups = people("mixed", n_rows=LONG)
+    X, groups = people("mixed", n_rows=TWO_BLOCKS)
     X.loc[::9, "a"] = np.nan
     X.assign(g=groups).to_parquet("rows.parquet", row_group_size=5000)
     bound = ["--max-gap", 0.002, "-k", 3, "--ties", "split", "--missing", "drop-rows"]
