@@ -284,7 +284,7 @@ def test_arrays_and_groups_beside_them_share_labels_out(client):
 
 def test_errors_say_what_to_do(client, monkeypatch):
     frame = dd.from_pandas(make_frame(), npartitions=2)
-    with pytest.raises(ValueError, match="names 'age', which is no column of X"):
+    with pytest.raises(ValueError, match="names 'age', which is not a column of X"):
         FairMixture(2).fit(frame, sensitive_features="age")
     with pytest.raises(ValueError, match="is a Series, but X is not in memory"):
         FairMixture(2).fit(frame, sensitive_features=make_frame()["sex"])

@@ -342,8 +342,8 @@ GOOD = np.random.default_rng(0).normal(size=(20, 2))
         ),
         ({"fairness_strength": -1}, GOOD, None, r"'fairness_strength' parameter .* Got -1"),
         ({}, GOOD, [None] + ["a", "b"] * 9 + ["a"], r"1 missing labels in 20 rows"),
-        ({}, GOOD, "sex", r"'sex' names a column of X, but X is no data frame"),
-        ({"categorical_features": [5]}, GOOD, None, r"names 5, which is no column of X"),
+        ({}, GOOD, "sex", r"'sex' names a column of X, but X is not a data frame"),
+        ({"categorical_features": [5]}, GOOD, None, r"names 5, which is not a column of X"),
         ({"categorical_features": [True]}, GOOD, None, r"mask of 1 entries, X has 2 columns"),
     ],
 )

@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairmix import FairMixture
+from fairmix.estimator.validation import EstimatorCheck
+from fairmix.input.opening import Reading, open_data
 from fairmix.system.progress import progress
 from fairmix.tables import BLOCK_ROWS, FileBlocks
 
@@ -155,14 +157,16 @@ def test_several_sensitive_columns_form_intersections(frame, parts):
 
 def test_files_have_the_checksum_of_a_table(frame, parts):
     """So a checkpoint of one goes on with the other."""
-    model = FairMixture(3)
     inside = frame.drop(columns="w")
+    reading = Reading("from_dtype", complete=False, missing_groups="error", min_group_size=30)
     digests = set()
-    for data in (
-        model._source(inside, "sex", frame["w"]),
-        model._source(parts, "sex", "w"),
-        model._source(pa.Table.from_pandas(inside), "sex", frame["w"]),
+    for X, weight in (
+        (inside, frame["w"]),
+        (parts, "w"),
+        (pa.Table.from_pandas(inside), frame["w"]),
     ):
+        check = EstimatorCheck(FairMixture(3), "from_dtype", reset=True)
+        data = open_data(X, "sex", weight, reading, check)
         digests.add(data.store(data.columns).summary.digest)
     assert len(digests) == 1
 
@@ -432,7 +436,7 @@ def test_arguments_that_do_not_fit_files_are_refused(frame, parts, tmp_path):
             {"sensitive_features": frame["sex"]},
             "sensitive_features is a Series, but X is not in memory",
         ),
-        ({"sensitive_features": "gender"}, "names 'gender', which is no column of X"),
+        ({"sensitive_features": "gender"}, "names 'gender', which is not a column of X"),
         ({"sample_weight": ["w", "a"]}, "names several columns"),
         ({"sensitive_features": list(frame.columns)}, "none of which is left as a feature"),
     ):

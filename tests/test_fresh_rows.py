@@ -250,13 +250,13 @@ def test_equal_rows_have_equal_hashes_and_others_do_not():
 def test_neither_files_nor_pickles_hold_hashes(split, tmp_path):
     X, groups, _, _ = split
     model = fitted(X, groups)
-    assert model._seen is not None
+    assert model.fitted_.training_rows is not None
     for other in (
         pickle.loads(pickle.dumps(model)),
         copy.deepcopy(model),
         load(model.save(tmp_path / "model.fairmix")),
     ):
-        assert not hasattr(other, "_seen")
+        assert other.fitted_.training_rows is None
         assert quiet(other, X, groups).gap == pytest.approx(gap(model.labels_, groups))
 
 
@@ -265,7 +265,7 @@ def test_a_fit_of_files_remembers_nothing(split, tmp_path):
     frame = pd.DataFrame(X, columns=["x", "y"])
     frame.assign(group=groups).to_parquet(tmp_path / "rows.parquet")
     model = fitted(X, groups)
-    assert model._seen is not None
+    assert model.fitted_.training_rows is not None
     model.fit(tmp_path / "rows.parquet", sensitive_features="group")
-    assert model._seen is None
+    assert model.fitted_.training_rows is None
     quiet(model, frame, groups)

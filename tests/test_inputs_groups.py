@@ -68,7 +68,7 @@ GROUPS: dict[str, Row] = {
     "a number": Bad(lambda: 3, "int of 0 dimensions"),
     "sparse": Bad(lambda: sp.csr_matrix(G), "0 dimensions"),
     "lazy": Bad(lambda: pl.DataFrame({"g": G}).lazy(), "collect a lazy one"),
-    "a name beside an array": Bad(lambda: "sex", "'sex' names a column of X, but X is no data"),
+    "a name beside an array": Bad(lambda: "sex", "'sex' names a column of X, but X is not a data"),
 }
 
 WEIGHTS: dict[str, Row] = {

@@ -134,7 +134,7 @@ AWARE: dict[str, Row] = {
     "unknown": Bad(lambda: ["9"] * N, "groups that the model has not seen: '9'"),
     "too few": Bad(lambda: G[:3], "has 3 rows, the data has 60"),
     "missing labels": Bad(lambda: np.where(G == 0, np.nan, 1.0), "missing labels"),
-    "a name beside an array": Bad(lambda: "g", "X is no data frame"),
+    "a name beside an array": Bad(lambda: "g", "X is not a data frame"),
 }
 
 

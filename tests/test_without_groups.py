@@ -108,7 +108,7 @@ def test_nobody_is_shown_a_nan(tmp_path, capsys, monkeypatch):
     chosen = select_n_components(plain(), X, n_components=(2, 3))
     row = str(chosen).splitlines()[1].split()
     assert row[4:8] == ["-"] * 4, "three gaps and the balance"
-    texts = [shown.output, told.output, str(chosen), model_card(model), model._measured()]
+    texts = [shown.output, told.output, str(chosen), model_card(model), model._repr_html_()]
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     plain(verbose=1).fit(X)
     select_n_components(plain(), X, n_components=(2, 3), verbose=1)

@@ -264,7 +264,7 @@ def categorical_positions(
         position = known.get(entry) if isinstance(entry, str) else entry
         if not isinstance(position, int) or not -len(names) <= position < len(names):
             raise ValueError(
-                f"categorical_features names {entry!r}, which is no column of X. "
+                f"categorical_features names {entry!r}, which is not a column of X. "
                 f"Its {len(names)} columns are {', '.join(map(repr, names[:10]))}."
             )
         positions.append(position % len(names))

@@ -55,7 +55,7 @@ def find_files(paths: Paths) -> list[Path]:
         raise ValueError(f"X names {str(twice)!r} more than once. Name every file once.")
     odd = next((f for f in found if _kind(f) is None or _kind(f) != _kind(found[0])), None)
     if odd is not None:
-        raise ValueError(f"{str(odd)!r} is no file to read together with the others. {KINDS}")
+        raise ValueError(f"{str(odd)!r} cannot be read together with the others. {KINDS}")
     return found
 
 
