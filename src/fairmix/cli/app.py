@@ -61,7 +61,7 @@ app = Application(
 def main(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Fair model-based clustering: clusters that hold every group in its overall share.
+    """Fair model-based clustering: a bound on how unevenly groups are spread.
 
     Exit codes: 0 done, 1 bound not met under --strict, 2 wrong usage, 3 bad data.
     """

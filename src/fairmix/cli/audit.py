@@ -37,9 +37,9 @@ def audit(
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Measure how evenly clusters from any tool hold groups.
+    """Measure how evenly groups are spread over any clusters.
 
-    With --out also what the clusters are made of, as a report to hand over.
+    The clusters may come from any tool. --out writes a report to share.
     """
     from fairmix.cli.auditing import figures_of, profile_of, write_report
     from fairmix.cli.opening import Choice, open_for_audit

@@ -22,7 +22,7 @@ def info(
     model: o.Model,
     json: o.Json = False,
 ) -> None:
-    """Tell what a model file holds."""
+    """Show what a model file contains."""
     from fairmix import load
 
     screen = Screen(as_json=json)

@@ -55,7 +55,7 @@ def completions(names: Callable[[], Collection[str]]) -> Callable[[], list[str]]
 Data = Annotated[
     str, typer.Argument(metavar="DATA", help="CSV, TSV or Parquet: a file, folder or pattern.")
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file that fit wrote.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by fit.")]
 Sensitive = Annotated[
     list[str],
     typer.Option("--sensitive", "-s", metavar="NAME", help="Column of groups; repeatable."),
@@ -65,12 +65,14 @@ Clusters = Annotated[
 ]
 MaxGap = Annotated[float, typer.Option(metavar="GAP", help="Largest gap allowed.")]
 Numeric = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Read it as numbers; repeatable.")
+    list[str] | None, typer.Option(metavar="NAME", help="Treat as numbers; repeatable.")
 ]
 Categorical = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Read it as categories; repeatable.")
+    list[str] | None, typer.Option(metavar="NAME", help="Treat as categories; repeatable.")
 ]
-Drop = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Leave it out; repeatable.")]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help=("Column to leave out; repeatable."))
+]
 # A mixture can do without some values of a row; other methods and groups cannot.
 Missing = Annotated[
     Literal["integrate", "drop-rows", "error"],
@@ -82,7 +84,7 @@ Incomplete = Annotated[
 ]
 MissingGroups = Annotated[
     Literal["error", "drop", "group"],
-    typer.Option(metavar="HOW", help="Of groups; or drop, group."),
+    typer.Option(metavar="HOW", help="Groups; or drop, group."),
 ]
 # None is told apart from the default: only who asks for it accepts that some groups are not judged.
 MinGroupSize = Annotated[
@@ -135,18 +137,18 @@ NoStandardize = Annotated[
 ]
 Starts = Annotated[int, typer.Option("--n-init", metavar="N", help="Starts of the fit.")]
 Subsample = Annotated[
-    float | None, typer.Option(metavar="ROWS", help="Learn from so many rows, or a share.")
+    float | None, typer.Option(metavar="ROWS", help="Rows to learn from, or their share.")
 ]
 BatchSize = Annotated[
-    float | None, typer.Option(metavar="ROWS", help="Mini-batches of so many, or a share.")
+    float | None, typer.Option(metavar="ROWS", help="Rows per mini-batch, or their share.")
 ]
-Seed = Annotated[int, typer.Option(metavar="N", help="Seed of all that is random.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 Jobs = Annotated[
     int, typer.Option(metavar="N", show_default=False, help="Threads; one per core if left out.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-Force = Annotated[bool, typer.Option("--force", help="Write over existing files.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if the bound is not met.")]
 
 

@@ -29,7 +29,7 @@ def reproduce(
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for JSON and SVG; the page is beside it, with .md.")
+        Path, typer.Option(help="Folder for JSON and SVG; the page is next to it, with .md.")
     ] = Path("reproduction"),
     jobs: Annotated[
         int | None,
@@ -39,10 +39,10 @@ def reproduce(
         bool, typer.Option("--page", help="Only write the page, from the JSON files there.")
     ] = False,
 ) -> None:
-    """Compute tables and figures of the paper again.
+    """Reproduce tables and figures of the paper.
 
-    Its own numbers stand beside ours. What a run leaves in the folder is not computed again, so it
-    goes on where it stopped.
+    The paper's numbers appear next to ours. Results in the folder are not computed again, so an
+    interrupted run continues where it stopped.
     """
     from fairmix.reproduction import ENTRIES, Settings, choose, run, write_page
 
