@@ -89,7 +89,7 @@ def test_an_error_is_an_error(command, path):
 
 def test_what_cannot_be_integrated_out(path):
     failed = run("fit", path, *FIT, "--covariance-type", "full", code=3)
-    assert "need complete rows" in failed.stderr
+    assert "needs complete rows" in failed.stderr
     assert not Path("results").exists()
     failed = run("compare", path, "-s", "sex", "--drop", "cluster", code=3)
     assert COUNTED in failed.stderr

@@ -92,7 +92,7 @@ NUMBERS: dict[str, Row] = {
     "NaN": Odd(lambda: np.where(X > 2, np.nan, X)),
     "NaN beside matrices": Bad(
         lambda: np.where(X > 2, np.nan, X),
-        r"missing \(NaN\), and covariance_type='tied' and 'full' need complete rows",
+        r"missing \(NaN\), and this covariance_type needs complete rows",
         settings={"covariance_type": "full"},
     ),
     "a column of NaN": Bad(lambda: np.c_[X, np.full(N, np.nan)], "'x2' of X has no value"),

@@ -149,7 +149,7 @@ class Columns:
             if self.complete:
                 self._refuse(
                     np.isnan(out),
-                    "missing (NaN), and covariance_type='tied' and 'full' need complete rows",
+                    "missing (NaN), and this covariance_type needs complete rows",
                     "Drop or impute them, or choose a covariance_type that integrates them out, "
                     "such as 'diag'.",
                 )
