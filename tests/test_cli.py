@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from fairmix import FairMixture, __version__, load
 from fairmix.cli import app, options
-from fairmix.cli.data import Data
+from fairmix.cli.files import InputFiles
 from fairmix.metrics import gap
 from fairmix.studies import compare, default_methods
 
@@ -135,7 +135,7 @@ def test_several_sensitive_columns_form_intersections(folder):
 
 
 def test_fit_of_files_neither_copies_nor_loads_them(folder, monkeypatch):
-    monkeypatch.setattr(Data, "gather", lambda *_: pytest.fail("all in memory"))
+    monkeypatch.setattr(InputFiles, "gather", lambda *_: pytest.fail("all in memory"))
     monkeypatch.setattr(pq.ParquetWriter, "write_table", lambda *_: pytest.fail("a copy"))
     run("fit", "parts", "-s", "sex", *FAST, "--memory", "0", "--labels-format", "csv")
     assert pcsv.read_csv("results/labels.csv").num_rows == 900

@@ -17,6 +17,7 @@ from fairmix.cli.compare import compare
 from fairmix.cli.demo import demo
 from fairmix.cli.fit import fit
 from fairmix.cli.info import info
+from fairmix.cli.options import expanded
 from fairmix.cli.pareto import pareto
 from fairmix.cli.predict import predict
 from fairmix.cli.reproduce import reproduce
@@ -40,7 +41,7 @@ class Application(typer.Typer):
         """What Typer makes its commands from, at each call."""
         made = typer.Typer()
         for name, command in COMMANDS.items():
-            made.command(name)(command)
+            made.command(name)(expanded(command))
         return made.registered_commands
 
     @registered_commands.setter

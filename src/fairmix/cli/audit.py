@@ -44,7 +44,7 @@ def audit(
     from fairmix.cli.auditing import figures_of, profile_of, write_report
     from fairmix.cli.opening import Choice, open_for_audit
     from fairmix.cli.outputs import refuse_existing
-    from fairmix.cli.views import figures_text, gaps_text, shares_text, verdict_text
+    from fairmix.cli.texts import figures_text, gaps_text, shares_text, verdict_text
     from fairmix.results.verdict import judge_counts
 
     screen = Screen(quiet, json)
@@ -65,8 +65,7 @@ def audit(
             n_jobs=jobs,
             verbose=bool(screen.bars),
         )
-        if rows.gaps:
-            screen.note(gaps_text(rows))
+        screen.note(gaps_text(rows))
         profile = profile_of(rows)
         verdict = judge_counts(
             profile.counts,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from fairmix.cli.data import Data, fit_rows
+from fairmix.cli.files import InputFiles, fit_rows
 from fairmix.cli.fitting import facts_of
 from fairmix.cli.outputs import file_of
 from fairmix.criteria import CRITERIA, smallest_ratio
@@ -21,13 +21,13 @@ from fairmix.tables.values import table_by_value
 BOOTSTRAP_ROWS = 1_000_000
 
 
-def profile_of(data: Data) -> Profile:
+def profile_of(data: InputFiles) -> Profile:
     """Clusters and groups of all rows, by two passes."""
     seen: pa.Table | None = None
     keys = [*data.labels, *data.sensitive]
-    for part in data.parts():
-        block = table_by_value(part.table.filter(pa.array(part.kept)).select(keys))
-        both = block if seen is None else pa.concat_tables([seen, block])
+    for block in data.marked_blocks():
+        table = table_by_value(block.table.filter(pa.array(block.kept)).select(keys))
+        both = table if seen is None else pa.concat_tables([seen, table])
         seen = both.group_by(keys).aggregate([])
     assert seen is not None
     profile = Profile(
@@ -39,10 +39,10 @@ def profile_of(data: Data) -> Profile:
         title=" & ".join(data.sensitive),
         missing_groups=data.missing_groups,
     )
-    for part in data.parts():
-        block = part.table.filter(pa.array(part.kept))
-        if len(block):
-            profile.add(block, block[data.labels[0]], block.select(data.sensitive))
+    for block in data.marked_blocks():
+        table = block.table.filter(pa.array(block.kept))
+        if len(table):
+            profile.add(table, table[data.labels[0]], table.select(data.sensitive))
     return profile
 
 
@@ -52,7 +52,9 @@ def _cluster_names(labels: pa.ChunkedArray) -> list[str]:
     return sorted(names, key=int) if all(name.isdecimal() for name in names) else names
 
 
-def figures_of(data: Data, profile: Profile, min_group_size: int, seed: int) -> dict[str, Figure]:
+def figures_of(
+    data: InputFiles, profile: Profile, min_group_size: int, seed: int
+) -> dict[str, Figure]:
     """The criteria and the balance of the groups that are judged.
 
     With intervals unless there are very many rows.
@@ -77,7 +79,13 @@ def figures_of(data: Data, profile: Profile, min_group_size: int, seed: int) -> 
 
 
 def write_report(
-    data: Data, profile: Profile, verdict: Verdict, criterion: str, out: Path, *, verbose: bool
+    data: InputFiles,
+    profile: Profile,
+    verdict: Verdict,
+    criterion: str,
+    out: Path,
+    *,
+    verbose: bool,
 ) -> None:
     """Write what the clusters are made of."""
     from fairmix.report import render

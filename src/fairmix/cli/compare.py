@@ -49,7 +49,7 @@ def compare(
     K-means, mixtures and fair methods, on the numeric columns, standardised.
     """
     from fairmix.cli.opening import Choice
-    from fairmix.cli.views import comparison_text
+    from fairmix.cli.texts import comparison_text
     from fairmix.studies import compare as compare_methods
 
     screen = Screen(quiet, json)
@@ -100,12 +100,12 @@ def _read(
     """Standardised numeric columns of files, and the groups."""
     import numpy as np
 
-    from fairmix.cli.data import fit_rows
+    from fairmix.cli.files import fit_rows
     from fairmix.cli.fitting import sampled
-    from fairmix.cli.opening import open_data
-    from fairmix.cli.views import columns_text, gaps_text
+    from fairmix.cli.opening import open_to_fit
+    from fairmix.cli.texts import columns_text, gaps_text
 
-    data = open_data(
+    data = open_to_fit(
         path,
         choice,
         seed=seed,
@@ -116,8 +116,7 @@ def _read(
     if not data.numeric:
         raise ValueError(f"{path} has no numeric column, and the methods need some.")
     screen.say(columns_text(data))
-    if data.gaps:
-        screen.note(gaps_text(data))
+    screen.note(gaps_text(data))
     if data.categorical:
         screen.note(f"Not used, the methods take numbers: {', '.join(data.categorical)}.")
     table, groups = sampled(data, fit_rows, rows)

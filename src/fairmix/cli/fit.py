@@ -29,25 +29,13 @@ def fit(
     max_gap: o.MaxGap = 0.01,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("results"),
     force: o.Force = False,
-    numeric: o.Numeric = None,
-    categorical: o.Categorical = None,
-    drop: o.Drop = None,
-    missing: o.Missing = "integrate",
-    missing_groups: o.MissingGroups = "error",
+    *,
+    columns: o.ColumnOptions,
     unknown: o.Unknown = None,
     hold_out: Annotated[
         float, typer.Option(metavar="SHARE", help="Rows kept for a certificate.")
     ] = 0.0,
-    assignment: o.Assignment = None,
-    blind: o.Blind = False,
-    ties: o.Ties = "together",
-    gap_of: o.GapOf = "labels",
-    criterion: o.Criterion = "gap",
-    min_group_size: o.MinGroupSize = None,
-    solver: o.Solver = "dual",
-    covariance_type: o.CovarianceType = "tied-spherical",
-    no_standardize: o.NoStandardize = False,
-    n_init: o.Starts = 1,
+    model: o.ModelOptions,
     subsample: o.Subsample = None,
     batch_size: o.BatchSize = None,
     no_front: Annotated[
@@ -65,34 +53,24 @@ def fit(
 ) -> None:
     """Cluster a table under a bound on the gap of its groups."""
     from fairmix.cli.fitting import fit_data
-    from fairmix.cli.opening import Choice, open_data
     from fairmix.cli.outputs import folder_of, refuse_existing
-    from fairmix.cli.views import columns_text, fit_text, gaps_text
+    from fairmix.cli.texts import fit_text
 
     screen = Screen(quiet, json)
     if not 0 <= hold_out < 1:
         raise typer.BadParameter(f"--hold-out {hold_out:g}: give a share from 0 to below 1.")
-    if hold_out and ties == "split":
+    if hold_out and model.ties == "split":
         raise typer.BadParameter(
             "--hold-out is for a certificate of a map of rows, and with --ties split a label "
             "depends on the rows beside it. Choose one."
         )
     count = o.read_clusters(clusters)
-    estimator = o.make_estimator(
+    estimator = model.estimator(
         count,
         max_gap=max_gap,
-        gap_of=gap_of,
-        assignment=o.read_assignment(assignment, blind),
-        ties=ties,
-        solver=solver,
-        criterion=criterion,
-        min_group_size=o.read_min_group_size(min_group_size),
-        missing_groups=missing_groups,
-        covariance_type=covariance_type,
+        missing_groups=columns.missing_groups,
         handle_unknown=o.read_unknown(unknown, hold_out),
-        standardize=not no_standardize,
-        n_init=n_init,
-        random_state=seed,
+        seed=seed,
         verbose=screen.bars,
         n_jobs=jobs,
         subsample=subsample,
@@ -101,21 +79,8 @@ def fit(
     labels = f"labels.{labels_format}"
     files = [labels, MODEL, REPORT, METRICS]
     refuse_existing([out / name for name in files], force)
-    choice = Choice.of(sensitive=sensitive, numeric=numeric, categorical=categorical, drop=drop)
     with screen.guarded(), folder_of(out) as folder:
-        rows = open_data(
-            data,
-            choice,
-            missing=missing,
-            missing_groups=missing_groups,
-            hold_out=hold_out,
-            seed=seed,
-            n_jobs=jobs,
-            verbose=bool(screen.bars),
-        )
-        screen.say(columns_text(rows))
-        if rows.gaps:
-            screen.note(gaps_text(rows))
+        rows = columns.open(data, sensitive, screen, hold_out=hold_out, seed=seed, n_jobs=jobs)
         if rows.n_bytes > memory * MEGABYTE and subsample is None and batch_size is None:
             screen.note(FASTER)
         found = fit_data(
@@ -132,7 +97,7 @@ def fit(
     screen.say(f"Wrote {', '.join(files)} in {o.display_path(out)}")
     screen.result(found.metrics())
     if strict:
-        o.be_strict(screen, found.verdict, min_group_size)
+        o.be_strict(screen, found.verdict, model.min_group_size)
 
 
 def _write(found: Fit, folder: Path) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fairmix import FairMixture, pareto_front, select_n_components
 from fairmix._version import __version__
-from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data, Part, fit_rows, held_rows
+from fairmix.cli.files import DROP_ROWS, INTEGRATE, InputFiles, MarkedBlock, fit_rows, held_rows
 from fairmix.export.labels import LabelFile
 from fairmix.input.groups import encode_groups
 from fairmix.kernels.totals import IntArray
@@ -47,7 +47,7 @@ class Fit:
     """A fitted model and what is known of it on the data."""
 
     model: FairMixture
-    data: Data
+    data: InputFiles
     profile: Profile
     certificate: Certificate | None
     front: ParetoFront | None
@@ -134,7 +134,7 @@ def command() -> str:
     return shlex.join(["fairmix", *sys.argv[1:]])
 
 
-def facts_of(data: Data, digest: str, unjudged: Mapping[str, int]) -> dict[str, str]:
+def facts_of(data: InputFiles, digest: str, unjudged: Mapping[str, int]) -> dict[str, str]:
     """What a report says of its data, beside what it finds itself."""
     from fairmix.report.disclosure import SMALLEST
 
@@ -154,7 +154,7 @@ def facts_of(data: Data, digest: str, unjudged: Mapping[str, int]) -> dict[str, 
 
 def fit_data(
     estimator: FairMixture,
-    data: Data,
+    data: InputFiles,
     folder: Path,
     labels: str,
     *,
@@ -215,13 +215,13 @@ def _certify(model: FairMixture, X: pa.Table, groups: pa.Table) -> Certificate:
     return replace(certificate, verdict=replace(verdict, word=word, unjudged=small))
 
 
-def sampled(data: Data, rows: Any, at_most: int) -> tuple[pa.Table, pa.Table]:
+def sampled(data: InputFiles, rows: Any, at_most: int) -> tuple[pa.Table, pa.Table]:
     """Features and groups of some rows, a random sample if they are many."""
     table = data.gather(rows, at_most)
     return table.select(data.features), table.select(data.sensitive)
 
 
-def _learn(model: FairMixture, data: Data, folder: Path, *, in_memory: bool) -> None:
+def _learn(model: FairMixture, data: InputFiles, folder: Path, *, in_memory: bool) -> None:
     names = list(data.sensitive)
     if not in_memory:
         with data.source(folder) as source:
@@ -231,7 +231,7 @@ def _learn(model: FairMixture, data: Data, folder: Path, *, in_memory: bool) -> 
     model.fit(table, sensitive_features=names)
 
 
-def _assign(model: FairMixture, data: Data, path: Path) -> Profile:
+def _assign(model: FairMixture, data: InputFiles, path: Path) -> Profile:
     """Write the label of each row, and profile the clusters of the rows of the fit."""
     profile = Profile(
         numeric=data.numeric,
@@ -242,31 +242,31 @@ def _assign(model: FairMixture, data: Data, path: Path) -> Profile:
         missing_groups=model.missing_groups,
     )
     with LabelFile(path, held_out=data.hold_out > 0) as file:
-        for part, table, labels in labelled_parts(model, data, data.features):
-            file.add(labels, part.kept, part.held if data.hold_out else None)
-            learned = part.fit[part.kept]
+        for block, table, labels in labelled_blocks(model, data, data.features):
+            file.add(labels, block.kept, block.held if data.hold_out else None)
+            learned = block.fit[block.kept]
             if learned.any():
-                block = table.filter(pa.array(learned))
-                profile.add(block, labels[learned], block.select(data.sensitive))
+                rows = table.filter(pa.array(learned))
+                profile.add(rows, labels[learned], rows.select(data.sensitive))
     return profile
 
 
-def labelled_parts(
-    model: FairMixture, data: Data, features: tuple[str, ...]
-) -> Iterator[tuple[Part, pa.Table, IntArray]]:
-    """The parts of data, the rows of each that are kept, and their labels.
+def labelled_blocks(
+    model: FairMixture, data: InputFiles, features: tuple[str, ...]
+) -> Iterator[tuple[MarkedBlock, pa.Table, IntArray]]:
+    """The blocks of files, the rows of each that are kept, and their labels.
 
     The labels are those of one table of all rows that are kept, in which equal ones are looked for
     in runs.
     """
-    waiting: deque[tuple[Part, pa.Table]] = deque()
+    waiting: deque[tuple[MarkedBlock, pa.Table]] = deque()
     rows, labels = [], np.empty(0, dtype=np.int32)
-    for part in chain(data.parts(), [None]):
-        if part is not None:
-            waiting.append((part, part.table.filter(pa.array(part.kept))))
+    for block in chain(data.marked_blocks(), [None]):
+        if block is not None:
+            waiting.append((block, block.table.filter(pa.array(block.kept))))
             rows.append(waiting[-1][1])
         have = sum(map(len, rows))
-        ready = have if part is None else have // BLOCK_ROWS * BLOCK_ROWS
+        ready = have if block is None else have // BLOCK_ROWS * BLOCK_ROWS
         if ready:
             table = pa.concat_tables(rows)
             groups = table.select(data.sensitive)[:ready] if model.fitted_.model.aware else None

@@ -11,7 +11,7 @@ import typer
 from joblib import effective_n_jobs
 
 from fairmix import FairMixture
-from fairmix.cli.data import DROP_ROWS, INTEGRATE, Data
+from fairmix.cli.files import DROP_ROWS, INTEGRATE, InputFiles
 from fairmix.cli.screen import counted, listed
 from fairmix.input.guesses import FEATURES, MAX_CATEGORIES, Guess, guess_columns
 from fairmix.tables import FileBlocks, column_names, find_files
@@ -60,7 +60,7 @@ class Choice:
         return (*self.sensitive, *self.labels, *self.categorical)
 
 
-def open_data(path: str, choice: Choice, *, missing: str, **how: Any) -> Data:
+def open_to_fit(path: str, choice: Choice, *, missing: str, **how: Any) -> InputFiles:
     """Files to fit, with the kinds that their columns seem to have.
 
     Parameters
@@ -73,7 +73,7 @@ def open_data(path: str, choice: Choice, *, missing: str, **how: Any) -> Data:
         What to do with rows that lack a value.
     **how
         ``n_jobs`` and ``verbose`` of reading, ``missing_groups``, ``hold_out`` and ``seed`` of
-        `Data`. With ``missing_groups="error"``, rows without a group can only be left out.
+        `InputFiles`. With ``missing_groups="error"``, rows without a group can only be left out.
     """
     blocks, guesses = _scan(path, choice, how)
     for name in choice.sensitive:
@@ -91,7 +91,7 @@ def open_data(path: str, choice: Choice, *, missing: str, **how: Any) -> Data:
 
 def open_for_audit(
     path: str, choice: Choice, *, missing: str, all_columns: bool, **how: Any
-) -> Data:
+) -> InputFiles:
     """Files with labels; other columns describe the clusters, whatever is missing in them."""
     named = (*choice.sensitive, *choice.labels)
     blocks, guesses = _scan(path, choice, how, None if all_columns else named)
@@ -106,7 +106,7 @@ def open_for_audit(
 
 def open_for_model(
     path: str, model: FairMixture, sensitive: Sequence[str], *, missing: str, **how: Any
-) -> Data:
+) -> InputFiles:
     """Files with the columns that a fitted model was fitted on."""
     columns = model.fitted_.model.columns
     # A frame of numbers is learned as an array, whose columns have no names of their own.
@@ -149,13 +149,13 @@ def _data(
     choice: Choice,
     guesses: Sequence[Guess],
     how: dict[str, Any],
-) -> Data:
+) -> InputFiles:
     used = [guess for guess in guesses if guess.is_feature]
     categorical = tuple(guess.name for guess in used if guess.kind == "categorical")
     if any(blocks.schema.field(name).type == pa.float64() for name in categorical):
         # Codes such as 0 and 1 in a text file are names of categories, not 0.0 and 1.0.
         blocks = FileBlocks(path, text=(*choice.text, *categorical), **_reading(how))
-    return Data(
+    return InputFiles(
         name=path,
         blocks=blocks,
         features=tuple(guess.name for guess in used),

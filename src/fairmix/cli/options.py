@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields, is_dataclass
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -12,6 +14,7 @@ from fairmix.cli.screen import BOUND_MISSED, Screen
 
 if TYPE_CHECKING:
     from fairmix import FairMixture
+    from fairmix.cli.files import InputFiles
     from fairmix.results.verdict import Verdict
 
 AUTO = "auto"
@@ -150,6 +153,118 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if the bound is not met.")]
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """What the columns of a table are, and what to do where values are missing."""
+
+    numeric: Numeric = None
+    categorical: Categorical = None
+    drop: Drop = None
+    missing: Missing = "integrate"
+    missing_groups: MissingGroups = "error"
+
+    def open(
+        self, path: str, sensitive: list[str], screen: Screen, *, seed: int, n_jobs: int, **how: Any
+    ) -> InputFiles:
+        """The files, and tell the user what their columns are."""
+        from fairmix.cli.opening import Choice, open_to_fit
+        from fairmix.cli.texts import columns_text, gaps_text
+
+        choice = Choice.of(
+            sensitive=sensitive,
+            numeric=self.numeric,
+            categorical=self.categorical,
+            drop=self.drop,
+        )
+        files = open_to_fit(
+            path,
+            choice,
+            missing=self.missing,
+            missing_groups=self.missing_groups,
+            seed=seed,
+            n_jobs=n_jobs,
+            verbose=bool(screen.bars),
+            **how,
+        )
+        screen.say(columns_text(files))
+        screen.note(gaps_text(files))
+        return files
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What the model is."""
+
+    assignment: Assignment = None
+    blind: Blind = False
+    ties: Ties = "together"
+    gap_of: GapOf = "labels"
+    criterion: Criterion = "gap"
+    min_group_size: MinGroupSize = None
+    solver: Solver = "dual"
+    covariance_type: CovarianceType = "tied-spherical"
+    no_standardize: NoStandardize = False
+    n_init: Starts = 1
+
+    def estimator(
+        self, n_components: int | None, *, seed: int, n_jobs: int, **settings: Any
+    ) -> FairMixture:
+        """The estimator, its settings checked before any data are read."""
+        return make_estimator(
+            n_components,
+            gap_of=self.gap_of,
+            assignment=read_assignment(self.assignment, self.blind),
+            ties=self.ties,
+            solver=self.solver,
+            criterion=self.criterion,
+            min_group_size=read_min_group_size(self.min_group_size),
+            covariance_type=self.covariance_type,
+            standardize=not self.no_standardize,
+            n_init=self.n_init,
+            random_state=seed,
+            n_jobs=n_jobs,
+            **settings,
+        )
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one parameter for each field of the groups of options that it takes.
+
+    Typer reads options from a signature and knows no groups, which would have every command repeat
+    all of them.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[Parameter] = []
+    groups: dict[str, Any] = {}
+    for name, parameter in signature(command).parameters.items():
+        group = hints.get(name, parameter.annotation)
+        if not is_dataclass(group):
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=group))
+            continue
+        groups[name] = group
+        kinds = get_type_hints(group, include_extras=True)
+        parameters += [
+            Parameter(
+                field.name,
+                Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=kinds[field.name],
+            )
+            for field in fields(group)
+        ]
+
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            chosen = {field.name: given.pop(field.name) for field in fields(group)}
+            given[name] = group(**chosen)
+        command(**given)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def read_clusters(given: str) -> int | None:

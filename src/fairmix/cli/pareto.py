@@ -34,21 +34,9 @@ def pareto(
     rows: Annotated[
         int, typer.Option(min=1, metavar="N", help="Random rows to fit, if there are more.")
     ] = 50_000,
-    numeric: o.Numeric = None,
-    categorical: o.Categorical = None,
-    drop: o.Drop = None,
-    missing: o.Missing = "integrate",
-    missing_groups: o.MissingGroups = "error",
-    assignment: o.Assignment = None,
-    blind: o.Blind = False,
-    ties: o.Ties = "together",
-    gap_of: o.GapOf = "labels",
-    criterion: o.Criterion = "gap",
-    min_group_size: o.MinGroupSize = None,
-    solver: o.Solver = "dual",
-    covariance_type: o.CovarianceType = "tied-spherical",
-    no_standardize: o.NoStandardize = False,
-    n_init: o.Starts = 1,
+    *,
+    columns: o.ColumnOptions,
+    model: o.ModelOptions,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
     force: o.Force = False,
@@ -57,46 +45,21 @@ def pareto(
 ) -> None:
     """Fit under several bounds, to see what they cost."""
     from fairmix import pareto_front
-    from fairmix.cli.data import fit_rows
+    from fairmix.cli.files import fit_rows
     from fairmix.cli.fitting import FRONT_GAPS, sampled
-    from fairmix.cli.opening import Choice, open_data
     from fairmix.cli.outputs import refuse_existing
-    from fairmix.cli.views import columns_text, front_text, gaps_text
+    from fairmix.cli.texts import front_text
 
     screen = Screen(quiet, json)
     if out is not None:
         refuse_existing([out / TABLE, out / PICTURE], force)
         if find_spec("matplotlib") is None:
             raise typer.BadParameter("--out draws a picture: pip install 'fairmix[plot]' first.")
-    estimator = o.make_estimator(
-        clusters,
-        gap_of=gap_of,
-        assignment=o.read_assignment(assignment, blind),
-        ties=ties,
-        solver=solver,
-        criterion=criterion,
-        min_group_size=o.read_min_group_size(min_group_size),
-        missing_groups=missing_groups,
-        covariance_type=covariance_type,
-        standardize=not no_standardize,
-        n_init=n_init,
-        random_state=seed,
-        n_jobs=jobs,
+    estimator = model.estimator(
+        clusters, missing_groups=columns.missing_groups, seed=seed, n_jobs=jobs
     )
-    choice = Choice.of(sensitive=sensitive, numeric=numeric, categorical=categorical, drop=drop)
     with screen.guarded():
-        opened = open_data(
-            data,
-            choice,
-            missing=missing,
-            missing_groups=missing_groups,
-            seed=seed,
-            n_jobs=jobs,
-            verbose=bool(screen.bars),
-        )
-        screen.say(columns_text(opened))
-        if opened.gaps:
-            screen.note(gaps_text(opened))
+        opened = columns.open(data, sensitive, screen, seed=seed, n_jobs=jobs)
         X, groups = sampled(opened, fit_rows, rows)
         if len(X) < opened.n_rows:
             screen.note(f"{len(X):,} of {opened.n_rows:,} rows are fitted.")

@@ -12,7 +12,7 @@ from fairmix.cli.screen import Screen
 
 if TYPE_CHECKING:
     from fairmix import FairMixture
-    from fairmix.cli.data import Data
+    from fairmix.cli.files import InputFiles
     from fairmix.kernels.totals import IntArray
 
 
@@ -39,7 +39,7 @@ def predict(
     from fairmix import load
     from fairmix.cli.opening import open_for_model
     from fairmix.cli.outputs import check_label_suffix, file_of, refuse_existing
-    from fairmix.cli.views import gaps_text
+    from fairmix.cli.texts import gaps_text
     from fairmix.results.text import aligned
 
     screen = Screen(quiet, json)
@@ -60,8 +60,7 @@ def predict(
             n_jobs=jobs,
             verbose=bool(screen.bars),
         )
-        if rows.gaps:
-            screen.note(gaps_text(rows))
+        screen.note(gaps_text(rows))
         with file_of(out) as part:
             sizes = _label(fitted, rows, part)
     table = [["cluster", "rows"], *([str(k), f"{n:,}"] for k, n in enumerate(sizes.tolist()))]
@@ -70,17 +69,17 @@ def predict(
     screen.result({"rows": rows.n_rows, "labelled": int(sizes.sum()), "sizes": sizes.tolist()})
 
 
-def _label(model: FairMixture, data: Data, path: Path) -> IntArray:
+def _label(model: FairMixture, data: InputFiles, path: Path) -> IntArray:
     """Write the labels, and count them."""
     import numpy as np
 
-    from fairmix.cli.fitting import labelled_parts
+    from fairmix.cli.fitting import labelled_blocks
     from fairmix.export.labels import LabelFile
 
     features = tuple(model.feature_names_in_.tolist())
     sizes = np.zeros(model.n_components, dtype=np.int64)
     with LabelFile(path) as file:
-        for part, _, labels in labelled_parts(model, data, features):
-            file.add(labels, part.kept)
+        for block, _, labels in labelled_blocks(model, data, features):
+            file.add(labels, block.kept)
             sizes += np.bincount(labels, minlength=len(sizes))
     return sizes

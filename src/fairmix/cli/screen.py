@@ -40,8 +40,8 @@ class Screen:
             typer.echo(text)
 
     def note(self, text: str) -> None:
-        """A remark, on stderr."""
-        if not self.quiet:
+        """A remark, on stderr; none where the text is empty."""
+        if text and not self.quiet:
             typer.echo(wrapped(f"Note: {_one_line(text)}"), err=True)
 
     def result(self, document: dict[str, Any]) -> None:

@@ -1,10 +1,10 @@
-"""Views: results as text of at most 80 columns."""
+"""Texts: what a command found, in lines of at most 80 columns."""
 
 from __future__ import annotations
 
 from math import isnan, nan
 
-from fairmix.cli.data import DROP_ROWS, Data
+from fairmix.cli.files import DROP_ROWS, InputFiles
 from fairmix.cli.fitting import Fit
 from fairmix.cli.screen import LISTED, counted, wrapped
 from fairmix.input.groups import listed_groups
@@ -30,7 +30,7 @@ GROUPS = {
 }
 
 
-def columns_text(data: Data) -> str:
+def columns_text(data: InputFiles) -> str:
     """What the columns of the data are."""
     title = f"{data.name}: {data.n_rows:,} rows, {len(data.blocks.sources[0].schema.names)} columns"
     lines = [title, wrapped(", ".join(data.sensitive), "  sensitive    ")]
@@ -50,7 +50,7 @@ def columns_text(data: Data) -> str:
     return "\n".join(lines) + "\n"
 
 
-def gaps_text(data: Data) -> str:
+def gaps_text(data: InputFiles) -> str:
     """What is done about missing values."""
     said = []
     if data.lacking:

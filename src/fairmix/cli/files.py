@@ -1,4 +1,4 @@
-"""Data of a command: files, the kinds of their columns, and their rows in parts."""
+"""Files that a command reads: their columns have kinds, their rows come block by block."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from fairmix.tables.sources import CsvSource
 Mask = NDArray[np.bool_]
 
 INTEGRATE, DROP_ROWS = "integrate", "drop-rows"
+# Bytes to hash at a time: enough for the disk, little for the memory.
 HASHED_BYTES = 2**22
 # Random numbers of a row: one to hold it out, one to draw it for a sample.
 HELD, DRAWN = 0, 1
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class MarkedBlock:
     """A block of rows. ``kept`` are those that get a label, ``held`` those held out."""
 
     table: pa.Table
@@ -45,7 +46,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
+class InputFiles:
     """Files and what their columns are.
 
     Attributes
@@ -123,11 +124,11 @@ class Data:
         """Memory that all rows would take, about."""
         return 8 * self.n_rows * len(self.used)
 
-    def parts(self) -> Iterator[Part]:
+    def marked_blocks(self) -> Iterator[MarkedBlock]:
         """All rows, block by block."""
-        return self.blocks.each(self.part)
+        return self.blocks.each(self.mark)
 
-    def part(self, frame: Frame) -> Part:
+    def mark(self, frame: Frame) -> MarkedBlock:
         """Which rows of a block are used for what; the same in every pass."""
         table = frame.table.select(self.used)
         kept: Mask = np.ones(len(table), dtype=bool)
@@ -136,9 +137,9 @@ class Data:
         held: Mask = np.zeros(len(table), dtype=bool)
         if self.hold_out:
             held = self._random(frame.number, len(table), HELD) < self.hold_out
-        return Part(self._typed(table), kept, kept & held)
+        return MarkedBlock(self._typed(table), kept, kept & held)
 
-    def gather(self, rows: Callable[[Part], Mask], at_most: int | None = None) -> pa.Table:
+    def gather(self, rows: Callable[[MarkedBlock], Mask], at_most: int | None = None) -> pa.Table:
         """Some rows in memory, or a random sample of about so many of them."""
         share = 1.0 if at_most is None else min(1.0, at_most / self.n_rows)
         tables = list(self.blocks.each(partial(self._taken, rows, share)))
@@ -177,12 +178,12 @@ class Data:
                         tick(steps=len(block))
         return found.hexdigest()
 
-    def _taken(self, rows: Callable[[Part], Mask], share: float, frame: Frame) -> pa.Table:
-        part = self.part(frame)
-        mask = rows(part)
+    def _taken(self, rows: Callable[[MarkedBlock], Mask], share: float, frame: Frame) -> pa.Table:
+        block = self.mark(frame)
+        mask = rows(block)
         if share < 1:
             mask = mask & (self._random(frame.number, len(mask), DRAWN) < share)
-        return part.table.filter(pa.array(mask))
+        return block.table.filter(pa.array(mask))
 
     def _typed(self, table: pa.Table) -> pa.Table:
         """Decimal numbers as floats: NumPy has no others."""
@@ -196,14 +197,14 @@ class Data:
         return np.random.default_rng([self.seed, block, purpose]).random(n_rows)
 
 
-def fit_rows(part: Part) -> Mask:
+def fit_rows(block: MarkedBlock) -> Mask:
     """Rows to learn from."""
-    return part.fit
+    return block.fit
 
 
-def held_rows(part: Part) -> Mask:
+def held_rows(block: MarkedBlock) -> Mask:
     """Rows that were held out."""
-    return part.held
+    return block.held
 
 
 def _present(column: pa.ChunkedArray) -> Mask:
