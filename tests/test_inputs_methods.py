@@ -114,7 +114,7 @@ CALLS: dict[str, Row] = {
         lambda: compare({}, X, sensitive_features=G), "Give a dict", TypeError
     ),
     "comparison of a class": Bad(
-        lambda: compare({"a": object()}, X, sensitive_features=G), "no scikit-learn", TypeError
+        lambda: compare({"a": object()}, X, sensitive_features=G), "not a scikit-learn", TypeError
     ),
     "comparison without a number": Bad(
         lambda: compare(None, X, sensitive_features=G), "need n_clusters"

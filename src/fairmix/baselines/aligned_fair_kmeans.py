@@ -75,6 +75,8 @@ class AlignedFairKMeans(MatchedClusterer):
         Cluster of each row: where most of its mass goes, as far as ``max_gap`` allows.
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         Centres of the joined rows.
+    groups_ : ndarray of str
+        Names of the groups.
     gap_, balance_ : float
         Of ``labels_``; see `fairmix.metrics`. NaN without two groups.
     n_iter_ : int
@@ -82,8 +84,6 @@ class AlignedFairKMeans(MatchedClusterer):
     history_ : structured ndarray
         One row per turn: objective (the cost of the fractional assignment), gap and balance of
         its labels, seconds.
-    groups_ : ndarray of str
-        Names of the groups.
     n_features_in_, feature_names_in_ : int and ndarray of str
         As in scikit-learn.
 

@@ -72,12 +72,12 @@ class FairletKMeans(MatchedClusterer):
         p and q in use; (0, 1) without groups.
     gap_, balance_ : float
         Of ``labels_``; see `fairmix.metrics`. NaN without two groups.
+    groups_ : ndarray of str
+        Names of the groups.
     n_iter_ : int
         Iterations of k-means on the fairlets.
     history_ : structured ndarray
         One row per tree: objective (the cost of the rows), gap, balance, seconds.
-    groups_ : ndarray of str
-        Names of the groups.
     n_features_in_, feature_names_in_ : int and ndarray of str
         As in scikit-learn.
 
@@ -170,8 +170,8 @@ class FairletKMeans(MatchedClusterer):
         pair = list(self.fairlet_ratio)
         if len(pair) != 2 or not all(isinstance(n, Integral) for n in pair):
             raise ValueError(
-                f"fairlet_ratio={self.fairlet_ratio!r} is no pair of whole numbers. Give (p, q), "
-                "for example (1, 2), or 'auto'."
+                f"fairlet_ratio={self.fairlet_ratio!r} is not a pair of whole numbers. Give "
+                "(p, q), for example (1, 2), or 'auto'."
             )
         if not 1 <= pair[0] <= pair[1]:
             raise ValueError(

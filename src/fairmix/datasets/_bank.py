@@ -63,8 +63,8 @@ def fetch_bank() -> Dataset:
 
     Notes
     -----
-    The transfer from UCI could not be run in development, where there is no network. Everything
-    after it (both archives, checksum, parsing) is tested on the exact bytes of UCI's file.
+    All that follows the download (both archives, checksum, parsing) is tested on the exact bytes of
+    UCI's file.
 
     Examples
     --------

@@ -131,8 +131,8 @@ def fetch_census() -> CensusData:
 
     Notes
     -----
-    The transfer from UCI could not be run in development, where there is no network, and UCI's own
-    file was not seen: its reader is tested on a file of the same layout. No checksum is known.
+    The reader of UCI's file is tested on a file of the same layout, not on UCI's own bytes. No
+    checksum of them is known. The number of rows and the share of men are verified.
 
     Examples
     --------

@@ -59,8 +59,7 @@ def fetch_credit() -> Dataset:
 
     Notes
     -----
-    The transfer from UCI could not be run in development, where there is no network, and UCI's
-    own .xls was not seen: its reader is tested on a sheet of the same layout.
+    The reader of UCI's .xls is tested on a sheet of the same layout, not on UCI's own bytes.
 
     Examples
     --------

@@ -37,10 +37,9 @@ class ComparisonDisplay(Display):
     ----------
     ax_, figure_ : matplotlib Axes and Figure
         Where it is drawn.
-    line_ : matplotlib Line2D
-        Through the points that are not dominated.
-    points_ : dict of str to matplotlib PathCollection
-        The points, by kind: ``"front"``, ``"dominated"``.
+    points_, line_
+        The points by kind, ``"front"`` and ``"dominated"``, and the line through the first kind, as
+        in `ParetoFrontDisplay`.
 
     Examples
     --------

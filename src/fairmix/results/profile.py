@@ -348,7 +348,7 @@ def _named(frame: Any, names: list[str]) -> Any:
     table = as_frame(frame)
     missing = [name for name in names if table is None or name not in table.columns]
     if table is None or missing:
-        raise ValueError(f"sensitive={missing[0]!r} is no column of the frame.")
+        raise ValueError(f"sensitive={missing[0]!r} is not a column of the frame.")
     return table.select(names).to_native()
 
 

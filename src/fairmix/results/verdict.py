@@ -24,7 +24,6 @@ MISSED = "missed"
 MET_FOR_JUDGED = "met for the judged groups"
 NOT_JUDGED = "not judged"
 NO_BOUND = "no bound"
-WORDS = (MET, MISSED, MET_FOR_JUDGED, NOT_JUDGED, NO_BOUND)
 
 # Groups of fewer rows are not judged, unless the user says otherwise.
 MIN_GROUP_SIZE = 30
@@ -42,7 +41,7 @@ class Verdict:
     Attributes
     ----------
     word : str
-        One of the five `WORDS`.
+        ``"met"``, ``"missed"``, ``"met for the judged groups"``, ``"not judged"``, ``"no bound"``.
     value : float
         What was measured, NaN without two groups that are judged.
     bound : float

@@ -83,7 +83,7 @@ class Trials:
 
     def __post_init__(self) -> None:
         if not isinstance(self.estimator, FairMixture):
-            raise TypeError(f"estimator={self.estimator!r} is not a FairMixture.")
+            raise TypeError(f"estimator={self.estimator!r} is not a FairMixture. Pass one.")
 
     def over_bounds(
         self, max_gaps: Iterable[float]

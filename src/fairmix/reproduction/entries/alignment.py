@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
 from fairmix.reproduction import methods as m
 from fairmix.reproduction import paper
@@ -42,17 +43,9 @@ NEARLY = 0.002  # of Balance: one row in a small cluster moves it by about as mu
 
 def units(settings: Settings) -> list[Unit]:
     """Every row of the table; fair mixtures at each strength or bound, FMC-GD at a few."""
-    return [
-        task
-        for data in DATA
-        for method in METHODS
-        for task in sweep(
-            settings,
-            settings.view(data),
-            method,
-            settings.few_strengths if method == m.FMC_GD else None,
-        )
-    ]
+    few = {m.FMC_GD: settings.few_strengths}
+    pairs = product(map(settings.view, DATA), METHODS)
+    return [unit for view, name in pairs for unit in sweep(settings, view, name, few.get(name))]
 
 
 def conclude(settings: Settings, records: Records) -> Result:
