@@ -437,7 +437,7 @@ def test_streams_graphs_and_certificates_refuse_it():
         model.partial_fit(X, sensitive_features=groups)
     with pytest.raises(ValueError, match="ties='split': a label depends on the rows beside it"):
         to_onnx(model)
-    with pytest.raises(ValueError, match="no map of the row whose gap in a population"):
+    with pytest.raises(ValueError, match="no map of single rows whose gap"):
         model.certify(X, groups)
 
 

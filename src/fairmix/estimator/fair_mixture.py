@@ -817,9 +817,9 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         check_is_fitted(self)
         if self.fitted_.model.split:
             raise ValueError(
-                "This model was fitted with ties='split': a label depends on the rows beside it, so "
-                "there is no map of single rows whose gap in a population could be bounded. Fit "
-                "with ties='together'."
+                "This model was fitted with ties='split': a label depends on the rows beside it, "
+                "so there is no map of single rows whose gap in a population could be bounded. "
+                "Fit with ties='together'."
             )
         assignment: NDArray[Any] = self._labels(X, sensitive_features)
         self._check_fresh(X)
