@@ -44,13 +44,14 @@ from fairmix.input.opening import (
 from fairmix.input.sources import CollectionSource, in_blocks
 from fairmix.kernels.totals import IntArray, Rows
 from fairmix.mixture.families import FAMILIES, takes_missing
+from fairmix.mixture.model import Model
 from fairmix.results.certificate import Certificate
 from fairmix.results.fairness import FairnessTable, fairness_table
 from fairmix.results.fitted import Fitted
 from fairmix.results.held_out import certify_held_out
 from fairmix.system.notices import notify
 from fairmix.system.threads import one_blas_thread
-from fairmix.tables import PathLike, Ties, is_path
+from fairmix.tables import MemoryStore, PathLike, Ties, is_path
 
 # Some rows, or a share of all.
 COUNT = Interval(Integral, 1, None, closed="left")
@@ -404,12 +405,11 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         with task(self, X=X, y=y, metadata=metadata):
             check = self._check(reset=True)
             data = open_data(X, sensitive_features, sample_weight, self._reading(), check)
-            warm = self.fitted_.model if self.warm_start and hasattr(self, "fitted_") else None
             fitted = learn(
                 settings,
                 data,
                 self._seeds(2),
-                warm=warm,
+                warm=self._warm,
                 checkpoint=self._checkpoint(),
                 watch=climbing(self),
             )
@@ -457,7 +457,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
             )
         stream: Stream | None = getattr(self, "_stream", None)
         check_stream(self, stream)
-        settings, n_jobs = self._settings(), effective_n_jobs(self.n_jobs)
+        settings = self._settings()
         if self.missing_groups == "drop":
             X, sensitive_features, sample_weight = drop_missing_groups(
                 X, sensitive_features, sample_weight
@@ -470,7 +470,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
             if groups is not None:
                 check_judged(groups, self._reading())
             stream.advance(settings, batch)
-        self._publish(stream.record(settings, started, n_jobs))
+        self._publish(stream.record(settings, started, self._n_threads))
         self._stream = stream
         return self
 
@@ -493,7 +493,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         # All of them: groups that are too small now may grow.
         groups = take_groups(X, sensitive_features, self.missing_groups)[1]
         seeds = self._seeds(3)
-        fitted = learn(settings, data, seeds[:2])
+        fitted = learn(settings, data, seeds[:2], warm=self._warm)
         return Stream.begin(
             settings,
             fitted,
@@ -510,7 +510,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         X: Any,
         sensitive_features: Any,
         sample_weight: ArrayLike | None,
-    ) -> Any:
+    ) -> MemoryStore:
         """The rows of a later batch that count."""
         names = stream.group_names
         if (sensitive_features is None) == bool(names):
@@ -524,8 +524,8 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
             values, n_rows = group_values(X, sensitive_features), _num_samples(X)
             groups = match_groups(values, names, n_rows=n_rows, missing=self.missing_groups)
         weight = read_weights(sample_weight, X)
-        n_jobs = effective_n_jobs(self.n_jobs)
-        return counted_rows(self._rows(X), groups, weight, max(1, len(names)), n_jobs)
+        n_groups = max(1, len(names))
+        return counted_rows(self._rows(X), groups, weight, n_groups, self._n_threads)
 
     def fit_predict(self, X: Any, y: Any = None, **settings: Any) -> Any:
         """Fit, then the cluster of each row; X is a table.
@@ -956,6 +956,11 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
     @staticmethod
     def _rng(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+    @property
+    def _warm(self) -> Model | None:
+        """The model to start from."""
+        return self.fitted_.model if self.warm_start and hasattr(self, "fitted_") else None
 
     def _publish(self, fitted: Fitted) -> None:
         """Attributes of a fit, and none of the one before."""
