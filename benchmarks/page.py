@@ -58,6 +58,7 @@ of encoded rows between passes and encodes the others again, so that memory stay
 caches, explain the exponents of a pass in N.""",
 }
 PICTURE = "growth.svg"
+# Okabe and Ito's colours, which people with colour blindness can tell apart.
 COLORS = {
     "fairmix aware": "#0072b2",
     "fairmix blind": "#56b4e9",

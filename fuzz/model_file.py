@@ -26,8 +26,9 @@ WHOLE, EDITED = 255, 128
 # Place and number; place, how many bytes go, and bytes that come.
 NUMBER, PIECE = struct.Struct("<Hd"), struct.Struct("<HB7s")
 DICTIONARY = (b"1e308", b"-1", b"0.0", b"null", b"true", b"[]", b"{}", b'"a"', b"1e-308", b"[[")
-# Characters of an error.
+# Characters of an error: more is not a message that somebody reads.
 LONGEST = 2000
+# Numbers of the rows that a loaded model is tried on: usual ones, and one far away.
 NUMBERS = (0.0, 1.5, -30.0)
 
 
@@ -37,6 +38,7 @@ def seeds() -> dict[str, bytes]:
     for number, (path, members) in enumerate(zip(KEPT, MEMBERS, strict=True)):
         for place, name in enumerate(sorted(members)):
             found[f"{path.stem}-{name}"] = bytes([number, place]) + members[name]
+            # Zero, large, and near both ends of double precision.
             for value in (0.0, 1e6, -1e300, 1e-300):
                 edit = bytes([number + EDITED, place]) + NUMBER.pack(0, value)
                 found[f"{path.stem}-{name}-{value:g}"] = edit
@@ -74,7 +76,7 @@ def edited(content: bytes, edits: bytes, *, array: bool) -> bytes:
 
 
 def rows_of(model: FairMixture) -> tuple[Any, list[str] | None]:
-    """A few rows that fit to the columns of a model, and their groups if it asks for them."""
+    """A few rows that fit the columns of a model, and their groups if it asks for them."""
     columns, n_rows = model.fitted_.model.columns, len(NUMBERS)
     categories = dict(zip(columns.categorical, columns.levels, strict=True))
     cells = [
@@ -101,7 +103,7 @@ def try_model(model: FairMixture) -> str:
         psi = model.predict_proba(X, sensitive_features=groups)
     except ValueError as error:
         if len(str(error)) > LONGEST:
-            raise AssertionError("the error is no clear one") from error
+            raise AssertionError("the error is too long") from error
         return "loaded, rows refused"
     assert labels.shape == (len(NUMBERS),), labels
     assert ((labels >= 0) & (labels < psi.shape[1])).all(), labels
@@ -111,7 +113,7 @@ def try_model(model: FairMixture) -> str:
 
 
 def check(data: bytes, folder: Path) -> str:
-    """What became of an input; anything that is no promise of the reader raises."""
+    """What became of an input; raises where the reader breaks its promise."""
     path = folder / "model.fairmix"
     path.write_bytes(file_of(data))
     with warnings.catch_warnings():
@@ -120,6 +122,6 @@ def check(data: bytes, folder: Path) -> str:
             model = load(path)
         except ModelFileError as error:
             if "\n" in str(error) or len(str(error)) > LONGEST:
-                raise AssertionError("the error is no clear line") from error
+                raise AssertionError("the error is not one short line") from error
             return "refused"
         return try_model(model)
