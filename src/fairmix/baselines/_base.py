@@ -177,6 +177,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         self.groups_ = np.array(() if kept is None else kept.names, dtype=str)
         codes = np.zeros(len(counted), dtype=np.intp) if kept is None else kept.codes
         rows = X[counted].astype(np.float64)
+        # Distances of centred rows keep their digits wherever the data lie.
         mean = rows.mean(axis=0)
         training = TrainingRows(
             rows - mean,

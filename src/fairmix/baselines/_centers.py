@@ -19,6 +19,7 @@ Objective = Literal["kmeans", "kmedian"]
 MEDIAN_STEPS = 20
 # Share of the largest distance below which a row counts as lying on a centre.
 ON_CENTER = 1e-9
+# As many as k-means of scikit-learn takes at most.
 KMEDIAN_ITER = 300
 
 

@@ -19,7 +19,7 @@ from fairmix.kernels.totals import FloatArray, IntArray
 
 # Halvings of each coordinate: cells of the last level are 2^-24 of the data wide.
 LEVELS = 24
-WORD = 63  # digits that one sort key holds
+WORD = 63  # binary digits that one sort key holds: those of an int64 but for its sign
 
 Mask = NDArray[np.bool_]
 

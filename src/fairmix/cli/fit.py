@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MODEL, REPORT, METRICS = "model.fairmix", "report.html", "metrics.json"
 MEGABYTE = 2**20
+# A hint, not a default: fewer rows give another model, and that is for the user to choose.
 FASTER = (
     "The rows stay in files and are read in every pass. --subsample 100000 learns the clusters "
     "from so many rows, which is faster, and meets the bound on all."

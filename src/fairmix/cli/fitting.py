@@ -27,7 +27,8 @@ from fairmix.results.verdict import MET, MET_FOR_JUDGED, NOT_JUDGED, Verdict, ve
 from fairmix.studies import ParetoFront
 from fairmix.tables import BLOCK_ROWS
 
-# Rows of the samples that a number of clusters is chosen on, and that a front is fitted to.
+# Rows of the samples that a number of clusters is chosen on, and that a front is fitted to. Both
+# take about ten fits, so each must be small beside the one fit that the user asks for.
 CHOICE_ROWS = 20_000
 FRONT_ROWS = 10_000
 # Rows that a certificate is from, at most: more tell hardly more and need not fit in memory.
@@ -39,6 +40,7 @@ MISSING = {
     INTEGRATE: "integrated out of the likelihood: a row counts with the values that it has",
     DROP_ROWS: "rows without a value are left out",
 }
+# As in pareto_front, but the plain mixture, for comparison, in place of a bound of 0.005.
 FRONT_GAPS = (0.0, 0.01, 0.02, 0.05, 0.1, np.inf)
 
 

@@ -33,6 +33,7 @@ def folder_of(target: Path) -> Iterator[Path]:
     try:
         part.mkdir(parents=True)
         yield part
+        # A signal between two of the files would leave a folder of old and new ones.
         with together():
             _move(part, target)
     finally:

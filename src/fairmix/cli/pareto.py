@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fairmix.studies import ParetoFront
 
 TABLE, PICTURE = "front.json", "front.png"
+# Sharp on paper of the width of a page, and still a small file.
 DPI = 150
 
 

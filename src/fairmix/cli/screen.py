@@ -13,9 +13,11 @@ from typing import Any
 
 import typer
 
+# Columns of a terminal that nobody has widened, and of most logs.
 WIDTH = 80
 # Names in a list of columns or groups before it says how many more there are.
 LISTED = 12
+# Exit codes, as the help of the program lists them; 2 is Typer's own, for wrong usage.
 BOUND_MISSED = 1
 BAD_DATA = 3
 

@@ -16,7 +16,7 @@ from fairmix.results.text import aligned, cell, rows_text, shortened
 from fairmix.results.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict
 from fairmix.studies import Comparison, ParetoFront
 
-# Groups beside each other in a table.
+# Groups beside each other in a table, and characters of their names: most tables then fit.
 SHOWN_GROUPS = 5
 LONGEST_NAME = 14
 # Columns of tables, as many as 80 characters hold; the results themselves print more.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-CANDIDATES = 20  # places that are tried for each centre
+CANDIDATES = 20  # places that are tried for each centre; the one farthest from the others is kept
 
 
 def make_grouped_blobs(

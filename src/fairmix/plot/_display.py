@@ -29,6 +29,7 @@ TITLES = {
 # Points of a kind: which they are, their name in the legend, their style.
 Kinds = Mapping[str, tuple[NDArray[np.bool_], str, dict[str, Any]]]
 
+# Points on a front and dominated ones differ in fill, not in colour.
 FULL = {"color": BLUE}
 HOLLOW = {"facecolors": "white", "edgecolors": BLUE}
 
@@ -85,6 +86,7 @@ def draw_points(
     """
     front = np.flatnonzero(on_front)
     front = front[np.argsort(x[front], kind="stable")]
+    # Below the points, which are what was measured; the line only leads the eye.
     (line,) = ax.plot(x[front], y[front], color=GREY, linewidth=1, zorder=1)
     points = {
         kind: ax.scatter(x[chosen], y[chosen], label=label, zorder=2, **style)
@@ -97,6 +99,7 @@ def draw_points(
 
 def name_point(ax: Axes, name: str, x: float, y: float, *, right: bool, above: bool) -> None:
     """Write a name beside a point."""
+    # Five points away: clear of the marker, and still nearer to it than to the next one.
     ax.annotate(
         name,
         (x, y),

@@ -105,6 +105,7 @@ class ComparisonDisplay(Display):
         self.line_, self.points_ = draw_points(ax, self.gap, self.cost, ~self.dominated, kinds)
         self._name_points(ax)
         ax.set(xlabel=self.x_name, ylabel=self.y_name)
+        # Room for the names of the outermost points.
         ax.margins(0.08)
         if self.points_:
             ax.legend()
@@ -112,6 +113,7 @@ class ComparisonDisplay(Display):
     def _name_points(self, ax: Axes) -> None:
         """Names grow towards the middle and lie away from the nearest point: few overlap."""
         middle = np.mean(ax.get_xlim())
+        # In units of the picture: a gap and a cost cannot be compared.
         place = np.column_stack(
             [self.gap / np.ptp(ax.get_xlim()), self.cost / np.ptp(ax.get_ylim())]
         )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 SHOWN = 2000  # points; more would only be a blot
-REACH = 2.0  # standard deviations from the mean to the ellipse
+REACH = 2.0  # standard deviations from the mean to the ellipse, which then holds 86% of its rows
 
 
 class ComponentsDisplay(Display):
@@ -174,6 +174,7 @@ class ComponentsDisplay(Display):
         """Show all in two dimensions: ``(x - centre) @ plane``."""
         centre, plane, axis_names = _plane(values, names, columns)
         rng = np.random.default_rng(0)
+        # The same rows at each call, and not the first ones, which may be sorted.
         few = rng.permutation(len(values))[:SHOWN]
         means, covariances = moments
         return cls(
@@ -203,6 +204,7 @@ class ComponentsDisplay(Display):
             box = {"boxstyle": "circle,pad=0.2", "fc": "white", "ec": colours[k]}
             ax.annotate(self.names[k], mean, ha="center", va="center", fontsize=8, bbox=box)
         ax.set(xlabel=self.axis_names[0], ylabel=self.axis_names[1])
+        # Patches, unlike points, do not widen the axes by themselves.
         ax.autoscale_view()
         ax.grid(alpha=0.3)
 
@@ -233,6 +235,7 @@ def _plane(
         plane = np.eye(len(names))[:, chosen]
         return np.zeros(len(names)), plane, (names[chosen[0]], names[chosen[1]])
     centre, spread = values.mean(axis=0), values.std(axis=0)
+    # A constant column has no direction to show.
     spread = np.where(spread > 0, spread, 1.0)
     _, lengths, directions = np.linalg.svd((values - centre) / spread, full_matrices=False)
     share = np.square(lengths) / np.square(lengths).sum()

@@ -71,6 +71,7 @@ class ConvergenceDisplay(Display):
 
     def _draw(self, ax: Axes) -> None:
         steps = np.arange(1, len(self.objective) + 1)
+        # Markers show single iterations; of many they would hide the line.
         few: dict[str, Any] = {"marker": "o", "markersize": 3} if len(steps) < 60 else {}
         (self.line_,) = ax.plot(steps, self.objective, color=BLUE, label="objective", **few)
         ax.set(xlabel="iteration")
@@ -83,5 +84,6 @@ class ConvergenceDisplay(Display):
             dashed = {"color": ORANGE, "linestyle": "--", **few}
             (self.gap_line_,) = right.plot(steps, self.gap, label="gap", **dashed)
             right.set_ylabel(TITLES["soft_gap"], color=ORANGE)
+            # From 0, so that the height of the line is the gap.
             right.set_ylim(bottom=0)
             ax.legend(handles=[self.line_, self.gap_line_], loc="best")

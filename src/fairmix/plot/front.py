@@ -162,6 +162,7 @@ class ParetoFrontDisplay(Display):
             # The plain mixture has no bound to stand at.
             points = [(row, below) for row, below in points if row.max_gap < inf]
         rows = [row for row, _ in points]
+        # "gap" is one of two gaps; the axis says which.
         named = x
         if x == "gap" and models:
             named = "label_gap" if models[0].gap_of == "labels" else "soft_gap"
@@ -193,10 +194,12 @@ class ParetoFrontDisplay(Display):
         """Bounds beside the points, in turn on either side of the line: tight ones lie close."""
         bounded = np.flatnonzero(self.max_gap < inf)
         order = bounded[np.argsort(self.x[bounded], kind="stable")]
+        # Where the line falls, the free sides are below left and above right of it.
         falling = order.size > 0 and self.y[order[0]] >= self.y[order[-1]]
         for place, i in enumerate(order):
             above = place % 2 == 1
             right = above == falling
             name = f"{self.max_gap[i]:g}"
             name_point(ax, name, self.x[i], self.y[i], right=right, above=above)
+        # Room for the names of the outermost points.
         ax.margins(0.08)

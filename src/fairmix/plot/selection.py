@@ -140,6 +140,7 @@ class SelectionDisplay(Display):
             label = "bound missed or empty clusters"
             where = self.n_components[self.doubtful]
             ax.scatter(where, chosen, marker="x", s=90, color=RED, zorder=3, label=label)
+        # Behind the lines, which it must not hide.
         self.best_line_ = ax.axvline(
             self.best,
             color=GREY,

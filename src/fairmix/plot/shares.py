@@ -139,6 +139,7 @@ class GroupSharesDisplay(Display):
 
     def _draw(self, ax: Axes) -> None:
         sizes = self.counts.sum(axis=0)
+        # An empty cluster has a bar of no height.
         shares = self.counts / np.where(sizes > 0, sizes, 1)
         tops = shares.cumsum(axis=0)
         place = np.arange(len(self.clusters))
@@ -154,6 +155,7 @@ class GroupSharesDisplay(Display):
             for g, group in enumerate(self.groups)
         }
         self._draw_intervals(ax, place, sizes)
+        # The last line would be the top of the axes.
         population = (self.counts.sum(axis=1) / max(self.counts.sum(), 1)).cumsum()[:-1]
         style: dict[str, Any] = {"color": "black", "linestyle": "--", "linewidth": 1}
         self.lines_ = [ax.axhline(share, zorder=3, **style) for share in population]

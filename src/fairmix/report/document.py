@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["render"]
 
 LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js")
-PORTRAITS = 60  # clusters that are described; the smallest are left out
-FRONT_BARS = 1600  # of all points of a front together
+# Clusters that are described; the smallest are left out, so that the page stays readable.
+PORTRAITS = 60
+FRONT_BARS = 1600  # of all points of a front together: a browser draws them without a wait
 
 
 def render(

@@ -16,7 +16,7 @@ __all__ = ["Feature", "Portrait", "portraits"]
 
 IntArray = NDArray[np.int64]
 
-TOP = 5  # features of each kind
+TOP = 5  # features of each kind: what a reader keeps in mind of a cluster
 LEAST = 0.1  # standard deviations; smaller differences are not worth a line
 NEARLY_ALL = "nearly all"
 SCALE = 2.0  # standard deviations at the end of a bar

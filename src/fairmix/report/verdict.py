@@ -38,7 +38,9 @@ __all__ = [
     "unjudged_text",
 ]
 
-UNEVEN = 0.8  # ratio of two groups' rates below which a cluster is worth a sentence
+# Ratio of two groups' rates below which a cluster is worth a sentence: the four fifths that
+# guidelines on selection name, as a reason to look, not as a verdict.
+UNEVEN = 0.8
 CLOSE = 1e-9  # two gaps of the same labels differ by rounding only
 LISTED = 12  # names before "and 8 more"
 

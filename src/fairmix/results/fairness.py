@@ -23,7 +23,7 @@ __all__ = ["ClusterRow", "FairnessTable", "Figure", "fairness_table"]
 
 Array = NDArray[np.float64]
 
-BATCH = 16  # bootstrap samples at a time, of one number per row each
+BATCH = 16  # bootstrap samples at a time: one matrix product each, and 128 bytes per row
 LINE = 100  # columns of the printed table; long names are cut
 
 

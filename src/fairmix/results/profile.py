@@ -19,7 +19,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 NORMAL = 1.959964  # 97.5% quantile of the normal distribution: intervals of 95%
-LEVELS = 10_000  # categories that a column keeps apart; later ones are counted together
+# Categories that a column keeps apart; later ones are counted together. A report shows a few of
+# them, and a column of texts must not fill the memory.
+LEVELS = 10_000
 
 
 class Numbers:

@@ -248,6 +248,7 @@ def compare(
             "sensitive_features=None: a comparison tells how groups fare under several methods. "
             "Give the group of each row."
         )
+    # One array for all methods: what they differ in must not be how they read a table.
     data = check_array(X, dtype=(np.float64, np.float32), order="C", input_name="X")
     known = groups.codes >= 0
     names = np.asarray(groups.names)[groups.codes[known]]

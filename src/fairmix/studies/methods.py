@@ -339,6 +339,7 @@ def _needs_group(model: Any, train: GroupedRows) -> Literal["yes", "no", "never"
     """What predict asks for, found by asking it; None if it gives no labels."""
     if not hasattr(model, "predict"):
         return None
+    # One row is enough to see whether predict raises, and takes no time.
     one = train.take(np.arange(1))
     with suppress(Exception):
         model.predict(one.X)

@@ -51,6 +51,7 @@ def progress(
             nonlocal done
             done += steps
             if unit is not None:
+                # A first tick may come before the clock has moved.
                 rate = done / max(time.monotonic() - started, 1e-9)
                 note = f"{rate:,.0f} {unit}/s  {note}".rstrip()
             bars.update(task, advance=steps, note=note)
@@ -58,6 +59,7 @@ def progress(
         try:
             yield tick
         finally:
+            # The last state is shown even if the work was too short for a redraw.
             bars.refresh()
             bars.remove_task(task)
 
@@ -81,6 +83,7 @@ def _bars() -> Iterator[Any]:
 
     bars = Progress(
         TextColumn("{task.description}"),
+        # Narrow: the note behind it tells more than the bar.
         BarColumn(bar_width=16),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

@@ -153,5 +153,6 @@ def best_row(rows: Sequence[SelectionRow], criterion: str) -> int:
     >>> best_row(rows, "bic")
     1
     """
+    # False comes before True: a row that misses the bound wins only where all do.
     ranks = [(row.verdict == MISSED, getattr(row, criterion)) for row in rows]
     return ranks.index(min(ranks))

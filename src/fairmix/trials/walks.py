@@ -24,9 +24,9 @@ from fairmix.trials.rows import INFORMATION, FrontRow, SelectionRow, mark_domina
 
 __all__ = ["MAX_GAPS", "NUMBERS", "Trials"]
 
-# Bounds that differ in what they cost: below 0.005 hardly any data set shows a difference, and 0.1
-# is close to what many plain mixtures have.
+# From exact to loose, about doubling, so that a picture shows the points apart.
 MAX_GAPS = (0, 0.005, 0.01, 0.02, 0.05, 0.1)
+# One cluster has no gap, and beyond ten a person no longer reads a table of clusters.
 NUMBERS = range(2, 11)
 
 
@@ -43,6 +43,7 @@ class _Fit:
 
     def rank(self) -> tuple[bool, int, float]:
         """Of two fits for one bound, the higher is kept."""
+        # A bound that is kept by empty clusters is no success, so clusters count before likelihood.
         return self.model.verdict_ != MISSED, self.non_empty, self.model.lower_bound_
 
     @property
@@ -141,7 +142,9 @@ class Trials:
                 sensitive_features=self.sensitive_features,
                 sample_weight=self.sample_weight,
             )
+        # The model is given back as if the user had fitted it.
         model.set_params(verbose=given["verbose"], warm_start=given["warm_start"])
+        # How well a fit converged belongs to its row; all else is about the data, and said at once.
         own = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
         for warning in caught:
             text = str(warning.message)
