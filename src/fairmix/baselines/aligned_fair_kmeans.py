@@ -57,7 +57,7 @@ class AlignedFairKMeans(MatchedClusterer):
         Rows are whole: below one row of a pair's larger group (of each, if neither is the smallest
         group of all) a bound is met up to that.
     batch_size : int, default=2048
-        Rows of one transport training. Time grows with its square, memory too; the cost falls.
+        Rows of one transport problem. Time grows with its square, memory too; the cost falls.
     max_iter : int, default=20
         Largest number of turns.
     tol : float, default=1e-3
