@@ -1,16 +1,21 @@
-"""A family, a criterion and a command from outside the package: one file each, and one line.
+"""Parts from outside the package, a family, a criterion and others: one file each, and one line.
 
 The lines are those of the fixtures; they are taken back after each test.
 """
 
+import sqlite3
+from contextlib import closing
+
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from typer.testing import CliRunner
 
 from cases import central_differences
+from extension.back_end import TableOf
 from extension.command import lines
 from extension.criterion import HalfGap
 from extension.family import UnitVariance
@@ -19,6 +24,7 @@ from fairmix.baselines import FairletKMeans
 from fairmix.cli import COMMANDS, app
 from fairmix.criteria import CRITERIA, Criterion
 from fairmix.datasets import make_grouped_blobs
+from fairmix.input.sources import SOURCES
 from fairmix.kernels.totals import Logits
 from fairmix.mixture.families import FAMILIES, NumericFamily
 from fairmix.report import render
@@ -40,6 +46,13 @@ def unit(monkeypatch):
 @pytest.fixture
 def half_gap(monkeypatch):
     monkeypatch.setitem(CRITERIA, "half_gap", HalfGap())
+
+
+@pytest.fixture
+def databases():
+    SOURCES.append(TableOf)
+    yield
+    SOURCES.remove(TableOf)
 
 
 @pytest.fixture
@@ -185,6 +198,22 @@ def test_the_command_line_takes_a_criterion(half_gap, people):
     wrong = call("audit", people, "-l", "colour", "-s", "group", "--criterion", "third_gap")
     assert wrong.exit_code == 2
     assert "'third_gap' is not one of" in wrong.output
+
+
+# ---------------------------------------------------------------------------------- back end
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_back_end_gives_the_bits_of_the_same_rows(databases, n_jobs, tmp_path):
+    people = TableOf(tmp_path / "people.db", "people")
+    with closing(sqlite3.connect(people.path)) as connection:
+        MIXED.assign(sex=GROUPS).to_sql("people", connection, index=False)
+        connection.commit()
+    how = {"max_gap": 0.05, "random_state": 0, "n_jobs": n_jobs}
+    known = FairMixture(3, **how).fit(MIXED, sensitive_features=GROUPS)
+    model = FairMixture(3, **how).fit(people, sensitive_features="sex")
+    np.testing.assert_array_equal(model.means_, known.means_)
+    assert model.label_gap_ == known.label_gap_
+    written = model.predict(people, output=tmp_path / "labels.parquet")
+    np.testing.assert_array_equal(pq.read_table(written)["cluster"], known.labels_)
 
 
 # ----------------------------------------------------------------------------------- command

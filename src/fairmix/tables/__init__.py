@@ -8,6 +8,7 @@ from fairmix.tables._base import (
     block_rows_of,
     block_start,
     count_batches,
+    count_blocks,
     count_rows,
 )
 from fairmix.tables.batches import Batches, Part
@@ -44,6 +45,7 @@ __all__ = [
     "block_start",
     "column_names",
     "count_batches",
+    "count_blocks",
     "count_rows",
     "equal_rows",
     "find_files",
