@@ -16,6 +16,7 @@ from fairmix import FairMixture
 from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairKMeans
 from fairmix.datasets import make_grouped_blobs
 from fairmix.input.groups import encode_groups
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import Rows
 from fairmix.tables import MemoryStore, Table
 
@@ -111,11 +112,13 @@ def _our_pass(assignment: str, X: Array, groups: Array, k: int) -> float:
 
     def once() -> None:
         table.softmax_pass(
-            model.mixture.logits(model.theta),
-            offsets=model.offsets,
-            temperature=TEMPERATURE,
-            likelihood=False,
-            rough=True,
+            Sweep(
+                model.mixture.logits(model.theta),
+                offsets=model.offsets,
+                temperature=TEMPERATURE,
+                likelihood=False,
+                rough=True,
+            )
         )
 
     once()  # keeps what tables keep between passes

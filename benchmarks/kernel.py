@@ -6,9 +6,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Array, Ratio, medians
-from fairmix.kernels import Tilt, forward
+from fairmix.kernels import LogitMap, Sweep, forward
 from fairmix.kernels.totals import Block, Features, Logits
-from fairmix.tables.table import Sweep
 
 ROWS = 16384  # of a block, as in a fit
 # Blocks that are worked on in turn, so that rows come from memory as in a fit.
@@ -84,7 +83,7 @@ def _categorical(repeats: int) -> Ratio:
 
     def sweep() -> None:
         for block in blocks:
-            forward(block, Tilt(logits))
+            forward(block, LogitMap(logits))
 
     work = {"gather": gather, "pass": sweep}
     seconds = medians(work, PASSES * repeats)

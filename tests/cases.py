@@ -22,11 +22,20 @@ from scipy import stats
 
 from fairmix import criteria
 from fairmix.criteria import Criterion
-from fairmix.kernels import Tilt, backward, forward
+from fairmix.kernels import LogitMap, backward, forward
 from fairmix.kernels.totals import Block, Chunk, FloatArray, IntArray, Logits, Rows, Totals
 from fairmix.mixture.families import COVARIANCE_TYPES, Categorical, Family, Gaussian, Product
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers import EM, Bound, Dual, GradientDescent, Solver
+from fairmix.solvers import (
+    EM,
+    Beginning,
+    Bound,
+    Callback,
+    Dual,
+    GradientDescent,
+    Solution,
+    Solver,
+)
 from fairmix.solvers.objective import Objective, Scaled
 from fairmix.tables import Blocks, FileBlocks, Frame, MemoryStore, Store, Table
 
@@ -203,6 +212,16 @@ SOLVERS: dict[str, Callable[..., Solver]] = {
     "gd": partial(GradientDescent, max_iter=800, learning_rate=1e-2, tol=1e-6),
     "dual": partial(dual, max_iter=120, tol=1e-6),
 }
+
+
+def solved(
+    solver: Solver, objective: Objective, theta: FloatArray, callback: Callback | None = None
+) -> Solution:
+    """A climb from theta, finished on the same rows."""
+    rough = solver.climb(objective, Beginning(theta), callback)
+    return solver.finish(objective.mixture, rough, objective.table, objective.table)
+
+
 # Those that climb the objective with its penalty; the dual tilts the responsibilities instead.
 CLIMBERS = ("em", "gd")
 
@@ -316,7 +335,7 @@ def block_totals(
     masses: bool = True,
 ) -> Totals:
     """The kernel's two halves on one block."""
-    ahead = forward(block, Tilt(logits, offsets, temperature), masses=masses)
+    ahead = forward(block, LogitMap(logits, offsets, temperature), masses=masses)
     how = (alpha, pull, temperature, ahead.linear)
     return ahead.totals(backward(block, ahead.psi, logits.W.shape[1], *how))
 

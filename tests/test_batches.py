@@ -1,6 +1,7 @@
 """Mini-batches, fairness samples and sub-samples."""
 
 import warnings
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -13,8 +14,9 @@ from fairmix import FairMixture, metrics
 from fairmix.criteria import CRITERIA
 from fairmix.datasets import make_grouped_blobs
 from fairmix.fitting import schedule
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import Rows
-from fairmix.solvers import EM
+from fairmix.solvers import EM, Beginning
 from fairmix.solvers.objective import Objective, Scaled
 from fairmix.tables import (
     BLOCK_ROWS,
@@ -72,19 +74,27 @@ def test_batches_hold_the_totals_of_their_last_visit(case):
     first, second = toy.mixture.logits(toy.theta), toy.mixture.logits(toy.theta + 0.1)
     assert len(batches.parts) == 5
     assert sorted(n for part in batches.parts for n in part.blocks) == list(range(table.n_blocks))
-    assert_close(batches.softmax_pass(first), table.softmax_pass(first), rtol=1e-12, atol=1e-9)
+    assert_close(
+        batches.softmax_pass(Sweep(first)), table.softmax_pass(Sweep(first)), rtol=1e-12, atol=1e-9
+    )
     visited = []
     for _ in batches.parts:
-        mixed = batches.softmax_pass(second)
+        mixed = batches.softmax_pass(Sweep(second))
         visited = [t for t in range(5) if t not in batches._turns]
-        old = [part.softmax_pass(first) for i, part in enumerate(batches.parts) if i not in visited]
-        new = [part.softmax_pass(second) for i, part in enumerate(batches.parts) if i in visited]
+        old = [
+            part.softmax_pass(Sweep(first))
+            for i, part in enumerate(batches.parts)
+            if i not in visited
+        ]
+        new = [
+            part.softmax_pass(Sweep(second)) for i, part in enumerate(batches.parts) if i in visited
+        ]
         expected = new[0]
         for part in [*new[1:], *old]:
             expected = expected + part
         assert_close(mixed, expected, rtol=1e-10, atol=1e-9)
     assert len(visited) == 5
-    assert_close(mixed, table.softmax_pass(second), rtol=1e-10, atol=1e-9)
+    assert_close(mixed, table.softmax_pass(Sweep(second)), rtol=1e-10, atol=1e-9)
 
 
 def test_passes_that_are_no_e_step_see_all_rows():
@@ -93,7 +103,8 @@ def test_passes_that_are_no_e_step_see_all_rows():
     logits, pull = toy.mixture.logits(toy.theta), np.ones((M, K)) * np.arange(K)
     for settings in ({"alpha": 0.0}, {"alpha": 0.0, "pull": pull}, {"alpha": 0.5}):
         assert_same_bits(
-            batches.softmax_pass(logits, **settings), table.softmax_pass(logits, **settings)
+            batches.softmax_pass(Sweep(logits, **settings)),
+            table.softmax_pass(Sweep(logits, **settings)),
         )
 
 
@@ -230,8 +241,8 @@ def test_many_rows_are_approached_on_samples(blobs, whole, assignment, monkeypat
     X, groups = blobs
     settings = {"max_gap": 0.02, "assignment": assignment, "random_state": 0}
     expected = whole(assignment)
-    monkeypatch.setattr(schedule, "NEAR_ROWS", 2000)
-    monkeypatch.setattr(schedule, "SCREEN_ROWS", 1000)
+    few = replace(schedule.SCHEDULE, near_rows=2000, screen_rows=1000)
+    monkeypatch.setattr(schedule, "SCHEDULE", few)
     model = FairMixture(4, **settings).fit(X, sensitive_features=groups)
     assert metrics.gap(model.labels_, groups) <= 0.02
     assert model.n_passes_ < expected.n_passes
@@ -243,8 +254,8 @@ def test_plain_mixtures_of_many_rows_are_approached_on_samples(blobs, kind, monk
     X, _ = blobs
     settings = {"fairness_strength": 0, "covariance_type": kind, "random_state": 0}
     whole = FairMixture(4, **settings).fit(X)
-    monkeypatch.setattr(schedule, "NEAR_ROWS", 2000)
-    monkeypatch.setattr(schedule, "SCREEN_ROWS", 1000)
+    few = replace(schedule.SCHEDULE, near_rows=2000, screen_rows=1000)
+    monkeypatch.setattr(schedule, "SCHEDULE", few)
     model = FairMixture(4, **settings).fit(X)
     assert model.score(X) >= whole.score(X) - 1e-3
     # The last iterations alone are over all rows.
@@ -283,10 +294,10 @@ def test_a_fairness_sample_moves_only_the_penalty():
     penalty = Scaled(criterion, 2.0, 1e9, np.zeros((M, K)))
     objective = Objective(toy.mixture, table, penalty, fair_table=sample)
     point = objective.evaluate(toy.theta)
-    rates = sample.softmax_pass(point.logits).mass / sample.group_sizes[:, None]
-    likelihood = table.softmax_pass(point.logits).log_likelihood / table.group_sizes.sum()
+    rates = sample.softmax_pass(Sweep(point.logits)).mass / sample.group_sizes[:, None]
+    likelihood = table.softmax_pass(Sweep(point.logits)).log_likelihood / table.group_sizes.sum()
     assert point.value == pytest.approx(likelihood - 2 * criterion.value(rates), rel=1e-12)
-    solution = EM(criterion, max_iter=30).solve(objective, toy.theta)
+    solution = EM(criterion, max_iter=30).climb(objective, Beginning(toy.theta))
     values = [row.objective for row in solution.history]
     assert min(np.diff(values)) > -1e-9
 

@@ -6,7 +6,7 @@ from scipy.optimize import linear_sum_assignment
 
 from cases import memory_table
 from fairmix.criteria import CRITERIA
-from fairmix.kernels import Tilt, hard_labels
+from fairmix.kernels import LogitMap, hard_labels
 from fairmix.kernels.totals import Rows
 from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
@@ -39,7 +39,9 @@ def make(n_rows=400, n_groups=2, blind=False, seed=0, dtype=np.float64):
 
 
 def labels_of(table, logits, offsets):
-    return np.concatenate(list(table.each(lambda block: hard_labels(block, Tilt(logits, offsets)))))
+    return np.concatenate(
+        list(table.each(lambda block: hard_labels(block, LogitMap(logits, offsets))))
+    )
 
 
 def counts_of(labels, groups, n_groups=2):

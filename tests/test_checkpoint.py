@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 from cases import FAMILIES, assert_same_bits, problem
 from fairmix import FairMixture
 from fairmix.datasets import make_grouped_blobs
+from fairmix.kernels import Sweep
+from fairmix.kernels.totals import Logits, Totals
 from fairmix.system.files import replace_file
 from fairmix.tables import Journal, Table, journal
 from fairmix.tables.store import MemoryStore
@@ -106,21 +109,64 @@ def test_a_checkpoint_answers_the_passes_that_it_knows(tmp_path):
         return Table(store, toy.mixture.family.encode, journal=journal)
 
     first = Journal(tmp_path / "file", {"data": 1})
-    known = [table(first).softmax_pass(one, offsets=offsets, hard=True) for one in logits[:2]]
+    known = [
+        table(first).softmax_pass(Sweep(one, offsets=offsets, hard=True)) for one in logits[:2]
+    ]
     first.write()
     again = Journal(tmp_path / "file", {"data": 1})
     resumed = table(again)
     resumed._pass = None  # nothing may be computed
     for one, totals in zip(logits[:2], known, strict=True):
-        assert_same_bits(resumed.softmax_pass(one, offsets=offsets, hard=True), totals)
+        assert_same_bits(resumed.softmax_pass(Sweep(one, offsets=offsets, hard=True)), totals)
     del resumed._pass
     assert_same_bits(
-        resumed.softmax_pass(logits[2], offsets=offsets),
-        table().softmax_pass(logits[2], offsets=offsets),
+        resumed.softmax_pass(Sweep(logits[2], offsets=offsets)),
+        table().softmax_pass(Sweep(logits[2], offsets=offsets)),
     )
     stranger = table(Journal(tmp_path / "file", {"data": 1}))
     with pytest.raises(ValueError, match="pass 0 differs"):
-        stranger.softmax_pass(logits[2], offsets=offsets)
+        stranger.softmax_pass(Sweep(logits[2], offsets=offsets))
+
+
+K, M = 4, 3
+KNOWN = Sweep(
+    Logits(np.zeros(K), np.ones((K, 2))),
+    offsets=np.zeros((M, K)),
+    contrasts=np.ones((2, M)),
+)
+OTHER_PASSES = {
+    "bias": (replace(KNOWN, logits=Logits(np.ones(K), np.ones((K, 2)))), None),
+    "weights": (replace(KNOWN, logits=Logits(np.zeros(K), np.zeros((K, 2)))), None),
+    "offsets": (replace(KNOWN, offsets=np.ones((M, K))), None),
+    "no offsets": (replace(KNOWN, offsets=None), None),
+    "shape": (replace(KNOWN, offsets=np.zeros((K, M))), None),
+    "alpha": (replace(KNOWN, alpha=0.0), None),
+    "pull": (replace(KNOWN, pull=np.zeros((M, K))), None),
+    "temperature": (replace(KNOWN, temperature=0.3), None),
+    "likelihood": (replace(KNOWN, likelihood=False), None),
+    "hard": (replace(KNOWN, hard=True), None),
+    "contrasts": (replace(KNOWN, contrasts=2 * np.ones((2, M))), None),
+    "no contrasts": (replace(KNOWN, contrasts=None), None),
+    "within groups": (replace(KNOWN, within_groups=True), None),
+    "rough": (replace(KNOWN, rough=True), None),
+    "blocks": (KNOWN, [0, 2]),
+}
+
+
+@pytest.mark.parametrize("other", OTHER_PASSES)
+def test_a_checkpoint_notices_whatever_differs_in_a_pass(tmp_path, other):
+    totals = Totals(1.0, 2.0, 3.0, *np.ones((2, M, K)), KNOWN.logits, np.ones(0), np.ones(0))
+    first = Journal(tmp_path / "file", {})
+    first.answer(KNOWN, None, lambda: totals)
+    first.answer(KNOWN, [0, 1], lambda: totals)
+    first.write()
+    same = Journal(tmp_path / "file", {})
+    assert_same_bits(same.answer(replace(KNOWN), None, None), totals)
+    with pytest.raises(ValueError, match="pass 1 differs"):
+        same.answer(KNOWN, [1, 0], None)
+    sweep, blocks = OTHER_PASSES[other]
+    with pytest.raises(ValueError, match="pass 0 differs"):
+        Journal(tmp_path / "file", {}).answer(sweep, blocks, None)
 
 
 @pytest.fixture

@@ -23,10 +23,11 @@ from cases import (
 from fairmix import FairMixture, metrics
 from fairmix.datasets import make_grouped_blobs
 from fairmix.fitting.starts import start
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import Rows
 from fairmix.mixture.families import COVARIANCE_TYPES, Gaussian
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers import EM, GradientDescent, Status
+from fairmix.solvers import EM, Beginning, GradientDescent, Status
 from fairmix.solvers.constrained import Constrained, Repair
 from fairmix.solvers.objective import Bounded, Objective
 
@@ -53,7 +54,9 @@ def toy(n_groups, n_rows=1000):
 
 def reached(objective, theta, criterion, labels):
     """Gap of the plain mixture, and how many clusters have labels."""
-    totals = objective.table.softmax_pass(objective.mixture.logits(theta), alpha=0.0, hard=True)
+    totals = objective.table.softmax_pass(
+        Sweep(objective.mixture.logits(theta), alpha=0.0, hard=True)
+    )
     mass = totals.hard_mass if labels else totals.mass
     gap = criterion.value(mass / objective.table.group_sizes[:, None])
     return gap, int((totals.hard_mass.sum(axis=0) > 0).sum())
@@ -93,7 +96,7 @@ def test_bound_holds_and_no_cluster_is_lost(n_groups, climber, fairness, labels)
     bound = 0.09 if fairness is CRITERIA["additive_gap"] else 0.03
     before, _ = reached(objective, theta, fairness.criterion, labels)
     solver = Constrained(CLIMBERS[climber], fairness.criterion, bound, labels)
-    solution = solver.solve(objective, theta)
+    solution = solver.climb(objective, Beginning(theta))
     gap, filled = reached(objective, solution.theta, fairness.criterion, labels)
     assert before > bound
     assert solution.status is not Status.BOUND_MISSED
@@ -222,7 +225,7 @@ def test_bound_holds_or_the_status_says_so(case, labels):
     small = problem(case, n_rows=400)
     objective = Objective(small.mixture, small.table())
     solver = Constrained(EM(GAP, max_iter=10), GAP, 0.05, labels)
-    solution = solver.solve(objective, small.theta)
+    solution = solver.climb(objective, Beginning(small.theta))
     gap, _ = reached(objective, solution.theta, GAP, labels)
     assert np.isfinite(solution.objective)
     assert (gap <= 0.05) == (solution.status is not Status.BOUND_MISSED)
@@ -239,7 +242,9 @@ def test_unreachable_bound_is_admitted():
         {"weights": np.full(2, 0.5), "probabilities": np.array([[0.9, 0.1], [0.1, 0.9]])}
     )
     objective = Objective(mixture, table)
-    solution = Constrained(EM(GAP, max_iter=20), GAP, 0.0, labels=True).solve(objective, theta)
+    solution = Constrained(EM(GAP, max_iter=20), GAP, 0.0, labels=True).climb(
+        objective, Beginning(theta)
+    )
     gap, filled = reached(objective, solution.theta, GAP, labels=True)
     assert (gap > 0 and solution.status is Status.BOUND_MISSED) or filled == 1
 
@@ -247,7 +252,9 @@ def test_unreachable_bound_is_admitted():
 def test_looser_bound_has_no_lower_likelihood():
     objective, theta = toy(2)
     values = [
-        Constrained(CLIMBERS["em"], GAP, bound, labels=False).solve(objective, theta).objective
+        Constrained(CLIMBERS["em"], GAP, bound, labels=False)
+        .climb(objective, Beginning(theta))
+        .objective
         for bound in (0.002, 0.02, 0.08)
     ]
     assert values[0] < values[1] < values[2]
@@ -255,7 +262,9 @@ def test_looser_bound_has_no_lower_likelihood():
 
 def test_weights_stay_equal_for_labels():
     objective, theta = toy(2)
-    solution = Constrained(CLIMBERS["em"], GAP, 0.03, labels=True).solve(objective, theta)
+    solution = Constrained(CLIMBERS["em"], GAP, 0.03, labels=True).climb(
+        objective, Beginning(theta)
+    )
     np.testing.assert_allclose(objective.mixture.weights(solution.theta), 1 / 3)
 
 
@@ -263,7 +272,7 @@ def test_history_spans_all_rounds():
     objective, theta = toy(2)
     rows = []
     solver = Constrained(CLIMBERS["em"], GAP, 0.03, labels=False)
-    solution = solver.solve(objective, theta, callback=rows.append)
+    solution = solver.climb(objective, Beginning(theta), callback=rows.append)
     assert len(rows) == len(solution.history) <= solver.max_iter
     assert np.all(np.diff([row.seconds for row in solution.history]) >= 0)
 

@@ -17,7 +17,7 @@ from cases import (
     soft_sums,
     whole_block,
 )
-from fairmix.kernels.softmax import Tilt, tilted
+from fairmix.kernels.softmax import LogitMap, tilted
 from fairmix.kernels.totals import Logits, Rows
 from fairmix.mixture.mixture import Mixture
 
@@ -47,7 +47,7 @@ def theta(family, rows, rng):
 
 
 def log_density(family, theta, rows):
-    return tilted(whole_block(family, rows), Tilt(family.logits(theta)))
+    return tilted(whole_block(family, rows), LogitMap(family.logits(theta)))
 
 
 @each_family

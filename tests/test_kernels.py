@@ -15,7 +15,7 @@ from cases import (
     central_differences,
     numbers,
 )
-from fairmix.kernels import Tilt, backward, forward, hard_labels
+from fairmix.kernels import LogitMap, backward, forward, hard_labels
 from fairmix.kernels.totals import Block, Features, Logits, add_up, by_column
 
 N_ROWS, N_DENSE, LEVELS = 9, 2, (2, 3)
@@ -161,10 +161,10 @@ def test_huge_logits_stay_finite(kind, temperature, scale):
     block = make_block(kind)
     logits = make_logits(block, scale=scale)
     settings = {"pull": make_matrix(3), "temperature": temperature}
-    psi = forward(block, Tilt(logits, None, temperature)).psi
+    psi = forward(block, LogitMap(logits, None, temperature)).psi
     np.testing.assert_allclose(psi.sum(axis=0), 1, rtol=1e-14)
     # At this scale the largest logit takes all.
-    np.testing.assert_array_equal(psi.argmax(axis=0), hard_labels(block, Tilt(logits)))
+    np.testing.assert_array_equal(psi.argmax(axis=0), hard_labels(block, LogitMap(logits)))
     assert psi.max(axis=0).min() > 1 - 1e-12
     totals = block_totals(block, logits, **settings)
     assert all(np.isfinite(value).all() for value in numbers(totals).values())
@@ -177,7 +177,7 @@ def test_a_common_constant_moves_only_the_normaliser():
     block = make_block("mixed")
     logits = make_logits(block)
     far = Logits(logits.b + 1e4, logits.W)
-    near, moved = forward(block, Tilt(logits)), forward(block, Tilt(far))
+    near, moved = forward(block, LogitMap(logits)), forward(block, LogitMap(far))
     np.testing.assert_allclose(moved.psi, near.psi, rtol=1e-10)
     assert moved.normaliser == pytest.approx(near.normaliser + 1e4 * N_ROWS, rel=1e-14)
 
@@ -195,7 +195,7 @@ def test_float32_pass_keeps_float64_totals(kind):
     )
     logits = make_logits(wide)
     settings = {"offsets": make_matrix(2), "pull": make_matrix(3), "temperature": 0.3}
-    ahead = forward(narrow, Tilt(logits, make_matrix(2), 0.3))
+    ahead = forward(narrow, LogitMap(logits, make_matrix(2), 0.3))
     assert ahead.psi.dtype == np.float32
     actual, expected = (
         block_totals(narrow, logits, **settings),
@@ -224,7 +224,7 @@ def test_float32_responsibilities_hold_however_far_logits_are_apart(scale):
     exact = logits.b + one_hot(wide) @ logits.W.T
     expected = softmax(exact, axis=1).T
     for block, settings in ((narrow, {}), (wide, {"rough": True})):
-        found = forward(block, Tilt(logits), **settings)
+        found = forward(block, LogitMap(logits), **settings)
         # Logits themselves are rounded in single precision.
         error = 1e-6 * (1 + np.abs(exact).max())
         np.testing.assert_allclose(found.psi, expected, atol=error if block is narrow else 1e-6)
@@ -244,9 +244,9 @@ def test_pull_gives_the_gradient_of_a_function_of_the_masses(kind, blind, temper
 
     def of_flat(flat):
         moved = Logits(flat[:K], flat[K:].reshape(logits.W.shape))
-        return function(forward(block, Tilt(moved, offsets, temperature)).mass)
+        return function(forward(block, LogitMap(moved, offsets, temperature)).mass)
 
-    ahead = forward(block, Tilt(logits, offsets, temperature))
+    ahead = forward(block, LogitMap(logits, offsets, temperature))
     pull = A * np.cos(ahead.mass) + ahead.mass
     P = logits.W.shape[1]
     actual = backward(block, ahead.psi, P, alpha=0.0, pull=pull, temperature=temperature)
@@ -262,9 +262,9 @@ def test_model_mass_is_the_gradient_of_the_normaliser(blind, temperature):
     logits, offsets = make_logits(block), make_matrix(2)
 
     def normaliser(v):
-        return forward(block, Tilt(logits, v, temperature)).normaliser
+        return forward(block, LogitMap(logits, v, temperature)).normaliser
 
-    ahead = forward(block, Tilt(logits, offsets, temperature))
+    ahead = forward(block, LogitMap(logits, offsets, temperature))
     expected = central_differences(normaliser, offsets)
     np.testing.assert_allclose(ahead.model_mass, expected, rtol=1e-7, atol=1e-8)
     assert np.allclose(ahead.model_mass, ahead.mass) is not blind
@@ -274,17 +274,17 @@ def test_hard_labels_take_the_largest_tilted_logit():
     block = make_block("mixed", blind=True)
     logits, offsets = make_logits(block), make_matrix(2)
     plain = one_hot(block) @ logits.W.T + logits.b
-    np.testing.assert_array_equal(hard_labels(block, Tilt(logits)), plain.argmax(axis=1))
+    np.testing.assert_array_equal(hard_labels(block, LogitMap(logits)), plain.argmax(axis=1))
     expected = (plain + block.propensity.T @ offsets).argmax(axis=1)
-    np.testing.assert_array_equal(hard_labels(block, Tilt(logits, offsets)), expected)
+    np.testing.assert_array_equal(hard_labels(block, LogitMap(logits, offsets)), expected)
     assert (expected != plain.argmax(axis=1)).any()
 
 
 def test_log_likelihood_can_be_left_out():
     block = make_block("mixed")
     logits = make_logits(block)
-    full = forward(block, Tilt(logits, None, 0.3))
-    lean = forward(block, Tilt(logits, None, 0.3), likelihood=False)
+    full = forward(block, LogitMap(logits, None, 0.3))
+    lean = forward(block, LogitMap(logits, None, 0.3), likelihood=False)
     assert math.isnan(lean.log_likelihood)
     assert lean.normaliser == full.normaliser
     np.testing.assert_array_equal(lean.psi, full.psi)
@@ -317,7 +317,7 @@ def test_no_responsibility_is_denormal(dtype, temperature, rough):
     groups = np.zeros(len(T), dtype=np.intp)
     block = Block(Features(T, None), groups, 1, np.dtype(dtype))
     logits = Logits(rng.normal(size=K), spread * rng.normal(size=(K, 2)))
-    psi = forward(block, Tilt(logits, None, temperature), rough=rough).psi
+    psi = forward(block, LogitMap(logits, None, temperature), rough=rough).psi
     exact = softmax((logits.b[:, None] + logits.W @ T.T.astype(np.float64)) / temperature, axis=0)
     assert (exact < np.finfo(psi.dtype).tiny).any()
     assert psi.min() >= 1e-20

@@ -14,12 +14,14 @@ from fairmix.criteria import CRITERIA
 from fairmix.criteria.aggregates import LargestOverClusters, _amount, _cut, _paths, _shrink
 from fairmix.criteria.measures import MeanPair
 from fairmix.datasets import make_grouped_blobs
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import Rows
 from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import _powers, fit_propensity
 from fairmix.solvers.boundary import Near, Search
-from fairmix.solvers.many import Accuracy, ByContrast, ByGroup, many_multipliers
+from fairmix.solvers.local_model import FewGroups
+from fairmix.solvers.many import Accuracy, ByContrast, ByGroup, ManyGroups, many_multipliers
 from fairmix.solvers.quadratic import STEP, Bound, Strength, newton_multipliers
 from fairmix.solvers.tilt import FLOOR, MOST_CONTRASTS, Tilt, _contrast_basis, _widest
 
@@ -155,11 +157,11 @@ def test_small_problem_has_no_duality_gap_and_equals_the_one_of_matrices(
         rates = rng.dirichlet(np.ones(K), size=n_groups)
         start = rng.normal(size=rates.shape) / 10 * (seed > 0)
         start -= start.mean(axis=0)
-        found = many_multipliers(start, rates, curvature, Bound(measure, bound), EXACT)
+        found = many_multipliers(ManyGroups(start, rates, curvature), Bound(measure, bound), EXACT)
         np.testing.assert_allclose(found.sum(axis=0), 0, atol=1e-9)
         steps = np.kron(_contrast_basis(n_groups), np.eye(K))
         assert 0 <= duality_gap(found, start, rates, H, steps, measure, bound) + 1e-9 <= 1e-6
-        other = newton_multipliers(start, rates, H, measure, bound)
+        other = newton_multipliers(FewGroups(start, rates, H), measure, bound)
         predicted, known = (rates.ravel() - H @ (x - start).ravel() for x in (found, other))
         np.testing.assert_allclose(predicted, known, atol=1e-5)
 
@@ -173,9 +175,9 @@ def test_small_problem_of_a_strength_is_that_of_the_bound_it_leads_to(kind, crit
     rates = rng.dirichlet(np.ones(K), size=n_groups)
     start = np.zeros_like(rates)
     bound = 0.3 * measure.value(rates)
-    found = many_multipliers(start, rates, curvature, Bound(measure, bound), EXACT)
+    found = many_multipliers(ManyGroups(start, rates, curvature), Bound(measure, bound), EXACT)
     strength = Strength(measure, measure.support(found))
-    other = many_multipliers(start, rates, curvature, strength, EXACT)
+    other = many_multipliers(ManyGroups(start, rates, curvature), strength, EXACT)
     assert measure.support(other) == pytest.approx(strength.strength, rel=1e-4)
     predicted = rates - curvature(other)
     assert measure.value(predicted) == pytest.approx(bound, abs=1e-5)
@@ -190,7 +192,7 @@ def test_few_contrasts_solve_the_problem_along_them(criterion, bound):
     curvature, H = random_curvature("few contrasts", n_groups, rng)
     rates = rng.dirichlet(np.ones(K), size=n_groups)
     start = np.zeros_like(rates)
-    found = many_multipliers(start, rates, curvature, Bound(measure, bound), EXACT)
+    found = many_multipliers(ManyGroups(start, rates, curvature), Bound(measure, bound), EXACT)
     wide = np.kron(curvature.basis, np.eye(K))
     np.testing.assert_allclose(wide @ (wide.T @ found.ravel()), found.ravel(), atol=1e-12)
 
@@ -211,7 +213,7 @@ def test_a_bound_of_zero_makes_predicted_rates_equal(kind, n_groups):
     rates = rng.dirichlet(np.ones(K), size=n_groups)
     start = rng.normal(size=rates.shape)
     start -= start.mean(axis=0)
-    found = Bound(CRITERIA["gap"], 0.0).multipliers(start, rates, curvature)
+    found = Bound(CRITERIA["gap"], 0.0).multipliers(ManyGroups(start, rates, curvature))
     predicted = rates - (H @ (found - start).ravel()).reshape(rates.shape)
     np.testing.assert_allclose(np.ptp(predicted, axis=0), 0, atol=1e-9)
     np.testing.assert_allclose(found.sum(axis=0), 0, atol=1e-9)
@@ -235,7 +237,7 @@ def test_the_work_of_a_step_is_capped_and_comes_closer(kind, n_groups, monkeypat
     curvature, H = random_curvature(kind, n_groups, rng)
     rates = rng.dirichlet(np.ones(K), size=n_groups)
     start = np.zeros_like(rates)
-    found = Bound(measure, 0.01).multipliers(start, rates, curvature)
+    found = Bound(measure, 0.01).multipliers(ManyGroups(start, rates, curvature))
     # One for the start, and a line search may end late.
     assert measure.calls <= STEP.evaluations + 12
     predicted = rates - (H @ (found - start).ravel()).reshape(rates.shape)
@@ -258,17 +260,19 @@ def make_tilt(n_groups, blind):
     table = memory_table(
         rows, mixture.family.encode, groups=groups, n_groups=n_groups, propensity=propensity
     )
-    return Tilt(table, K), mixture.logits(theta)
+    return Tilt.of(table, K), mixture.logits(theta)
 
 
 def exact_pass(tilt, logits, temperature):
     return tilt.table.softmax_pass(
-        logits,
-        offsets=tilt.offsets,
-        temperature=temperature,
-        likelihood=False,
-        contrasts=None if tilt.aware else tilt.contrasts,
-        within_groups=tilt.aware,
+        Sweep(
+            logits,
+            offsets=tilt.offsets,
+            temperature=temperature,
+            likelihood=False,
+            contrasts=None if tilt.aware else tilt.knowledge.contrasts,
+            within_groups=tilt.aware,
+        )
     )
 
 
@@ -277,15 +281,19 @@ def exact_pass(tilt, logits, temperature):
 def test_curvature_of_many_groups_is_the_derivative_of_the_model_rates(n_groups, blind):
     tilt, logits = make_tilt(n_groups, blind)
     rng, temperature, step = np.random.default_rng(1), 0.4, 1e-5
-    center = tilt.basis @ rng.normal(size=(n_groups - 1, K)) * 0.02
-    tilt.multipliers = center
-    found = tilt._curvature(exact_pass(tilt, logits, temperature), temperature)
-    rough = tilt._curvature(tilt.measure(logits, temperature), temperature)
+    center = tilt.knowledge.basis @ rng.normal(size=(n_groups - 1, K)) * 0.02
+    tilt = tilt.at(center)
+    found = tilt._model(
+        np.zeros((n_groups, K)), exact_pass(tilt, logits, temperature), temperature
+    ).curvature
+    rough = tilt._model(
+        np.zeros((n_groups, K)), tilt.measure(logits, temperature), temperature
+    ).curvature
     for _ in range(4):
-        d = tilt.basis @ rng.normal(size=(n_groups - 1, K))
+        d = tilt.knowledge.basis @ rng.normal(size=(n_groups - 1, K))
         change = 0.0
         for sign in (1, -1):
-            tilt.multipliers = center + sign * step * d
+            tilt = tilt.at(center + sign * step * d)
             totals = exact_pass(tilt, logits, temperature)
             change -= sign * totals.model_mass / (tilt.share[:, None] * totals.weight * 2 * step)
         change -= change.mean(axis=0)
@@ -304,7 +312,7 @@ def test_solved_dual_of_many_groups_has_no_duality_gap(criterion, n_groups, boun
     measure = CRITERIA[criterion]
     for _ in range(60):
         totals = tilt.measure(logits, 0.5)
-        tilt.step(tilt.rates(totals), totals, 0.5, Bound(measure, bound), reach=4.0)
+        tilt = tilt.step(tilt.rates(totals), totals, 0.5, Bound(measure, bound), reach=4.0)
     totals = tilt.measure(logits, 0.5)
     assert measure.value(tilt.rates(totals)) <= bound + 1e-5
     dual = totals.normaliser / totals.weight + bound * measure.support(tilt.multipliers)
@@ -317,7 +325,7 @@ def test_strength_is_reached_by_the_multipliers_of_many_groups(blind):
     constraint = Strength(CRITERIA["gap"], 0.05)
     for _ in range(25):
         totals = tilt.measure(logits, 1.0)
-        tilt.step(tilt.rates(totals), totals, 1.0, constraint, reach=4.0)
+        tilt = tilt.step(tilt.rates(totals), totals, 1.0, constraint, reach=4.0)
     assert CRITERIA["gap"].support(tilt.multipliers) == pytest.approx(0.05, rel=5e-3)
 
 

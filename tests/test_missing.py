@@ -23,12 +23,13 @@ from cases import (
     soft_sums,
     whole_block,
 )
-from fairmix.kernels.softmax import Tilt, tilted
+from fairmix.kernels import Sweep
+from fairmix.kernels.softmax import LogitMap, tilted
 from fairmix.kernels.totals import Logits, Rows
 from fairmix.mixture.families import Categorical, Gaussian, takes_missing
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import fit_propensity
-from fairmix.solvers import EM
+from fairmix.solvers import EM, Beginning
 from fairmix.solvers.objective import Objective, Scaled
 from fairmix.tables import MemoryStore
 
@@ -106,7 +107,7 @@ def marginals(parameters, rows):
 
 @each_open_family
 def test_log_density_is_the_marginal(family, theta, rows):
-    found = tilted(whole_block(family, rows), Tilt(family.logits(theta)))
+    found = tilted(whole_block(family, rows), LogitMap(family.logits(theta)))
     np.testing.assert_allclose(found, marginals(family.unpack(theta), rows), atol=1e-10)
     np.testing.assert_allclose(found[:, 0], 0.0, atol=1e-10, err_msg="nothing seen, density one")
 
@@ -181,8 +182,8 @@ def test_totals_do_not_depend_on_where_the_gaps_are(family, theta, complete, row
         assert len({block.features.dense.shape[1] for block in small.each(lambda b: b)}) == 2
     pull = rng.normal(size=(M, K))
     for settings in ({}, {"alpha": 0.0, "pull": pull}):
-        few = small.softmax_pass(logits, **settings)
-        all_at_once = large.softmax_pass(logits, **settings)
+        few = small.softmax_pass(Sweep(logits, **settings))
+        all_at_once = large.softmax_pass(Sweep(logits, **settings))
         assert_close(few, all_at_once, rtol=1e-10, atol=1e-10)
 
 
@@ -201,7 +202,7 @@ def test_gradient_of_the_fair_objective(family, theta, rows, rng):
 def test_em_never_falls(family, theta, rows):
     objective = Objective(Mixture(family), memory_table(rows, family.encode))
     solver = EM(CRITERIA["gap"].criterion, max_iter=40, tol=0.0)
-    solution = solver.solve(objective, np.concatenate([np.zeros(K), theta]))
+    solution = solver.climb(objective, Beginning(np.concatenate([np.zeros(K), theta])))
     climbed = np.array([row.objective for row in solution.history])
     assert np.diff(climbed).min() > -1e-12
     assert climbed[-1] > climbed[0] + 0.01

@@ -12,7 +12,7 @@ import pytest
 from cases import each
 from fairmix import FairMixture
 from fairmix.datasets import make_grouped_blobs
-from fairmix.kernels import Tilt, backward, forward, log_densities
+from fairmix.kernels import LogitMap, backward, forward, log_densities
 from fairmix.kernels.totals import Block, Rows
 from fairmix.mixture.families import Categorical, Gaussian, Product
 from fairmix.mixture.mixture import Mixture
@@ -84,9 +84,9 @@ def ours(given):
     block = Block(
         family.encode(rows), np.zeros(N, np.intp), 1, given["X"].dtype, weight=given["row_weight"]
     )
-    found = forward(block, Tilt(logits))
+    found = forward(block, LogitMap(logits))
     sums = backward(block, found.psi, family.n_features, linear=found.linear)
-    return log_densities(block, Tilt(logits)), found.psi, mixture.unpack(mixture.maximize(sums))
+    return log_densities(block, LogitMap(logits)), found.psi, mixture.unpack(mixture.maximize(sums))
 
 
 def exact(values):

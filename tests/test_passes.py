@@ -5,6 +5,7 @@ import pytest
 
 from fairmix import FairMixture
 from fairmix.datasets import make_grouped_blobs
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import Rows
 from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
@@ -39,23 +40,23 @@ def logits(mixture):
 
 def test_every_sweep_counts(table, logits):
     assert table.passes == 0
-    table.softmax_pass(logits)
-    table.softmax_pass(logits, alpha=0.0)
+    table.softmax_pass(Sweep(logits))
+    table.softmax_pass(Sweep(logits, alpha=0.0))
     assert table.passes == 2
     list(table.each(lambda block: block.number))
     assert table.passes == 3
 
 
 def test_parts_and_samples_count_by_their_share(table, logits):
-    table.softmax_pass(logits, blocks=[0, 3, 4])
+    table.softmax_pass(Sweep(logits), [0, 3, 4])
     assert table.passes == pytest.approx(0.3)
     sample = table.sample(200, np.random.default_rng(0))
-    sample.softmax_pass(logits)
+    sample.softmax_pass(Sweep(logits))
     assert table.passes == sample.passes == pytest.approx(0.5)
     batches = Batches(table, 2, np.random.default_rng(0))
-    batches.softmax_pass(logits)
+    batches.softmax_pass(Sweep(logits))
     assert batches.passes == pytest.approx(1.5), "the first E-step visits all"
-    batches.softmax_pass(logits)
+    batches.softmax_pass(Sweep(logits))
     assert batches.passes == batches.parts[0].passes == pytest.approx(2.0)
 
 

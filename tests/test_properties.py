@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from cases import assert_close, block_totals, each_criterion
 from fairmix import metrics
-from fairmix.kernels import Tilt, forward, hard_labels
+from fairmix.kernels import LogitMap, forward, hard_labels
 from fairmix.kernels.totals import Block, Features, Logits
 from repetition import times
 
@@ -41,7 +41,7 @@ def passes(draw, largest=50.0):
 @given(passes())
 def test_responsibilities_are_a_distribution_and_masses_their_sums(case):
     block, logits, offsets, temperature = case
-    found = forward(block, Tilt(logits, offsets, temperature), hard=True)
+    found = forward(block, LogitMap(logits, offsets, temperature), hard=True)
     psi = found.psi
     weight = np.ones(block.n_rows) if block.weight is None else block.weight
     assert np.isfinite(psi).all()
@@ -57,7 +57,7 @@ def test_responsibilities_are_a_distribution_and_masses_their_sums(case):
         expected[:, group] += weight[i] * psi[:, i]
     np.testing.assert_allclose(found.mass.T, expected, atol=1e-9)
     # The label is a cluster of the largest probability.
-    labels = hard_labels(block, Tilt(logits, offsets))
+    labels = hard_labels(block, LogitMap(logits, offsets))
     np.testing.assert_allclose(psi[labels, np.arange(block.n_rows)], psi.max(axis=0))
 
 

@@ -23,13 +23,14 @@ from cases import (
     each_table,
     memory_table,
     problem,
+    solved,
 )
 from fairmix.datasets import make_grouped_blobs
-from fairmix.kernels import Tilt, hard_labels
+from fairmix.kernels import LogitMap, Sweep, hard_labels
 from fairmix.kernels.totals import Rows
 from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers import EM, Dual, Iteration, Status
+from fairmix.solvers import EM, Beginning, Dual, Iteration, Status
 from fairmix.solvers.objective import Objective, Scaled
 from fairmix.tables import BLOCK_ROWS
 
@@ -68,7 +69,7 @@ def fit(solver, X, groups, means, *, criterion=None, weight=None, covariance_typ
         }
     )
     objective = Objective(mixture, table, penalty)
-    solution = solver.solve(objective, theta)
+    solution = solved(solver, objective, theta)
     return solution, objective.evaluate(solution.theta), mixture
 
 
@@ -92,7 +93,9 @@ def objectives(solution):
 @each_family
 def test_plain_em_never_falls(case):
     data = problem(case, 200)
-    solution = EM(CRITERIA["gap"].criterion, max_iter=30, tol=0).solve(data.objective(), data.theta)
+    solution = EM(CRITERIA["gap"].criterion, max_iter=30, tol=0).climb(
+        data.objective(), Beginning(data.theta)
+    )
     assert len(solution.history) == 30
     assert np.diff(objectives(solution)).min() > -1e-10
     assert solution.objective > solution.history[0].objective + 0.01
@@ -103,7 +106,7 @@ def test_plain_em_takes_the_whole_m_step(case):
     data = problem(case, 200)
     objective = data.objective()
     surrogate, _ = objective.expect(data.theta)
-    solution = EM(CRITERIA["gap"].criterion, max_iter=1).solve(objective, data.theta)
+    solution = EM(CRITERIA["gap"].criterion, max_iter=1).climb(objective, Beginning(data.theta))
     assert np.abs(surrogate.gradient(surrogate.evaluate(solution.theta))).max() < 1e-9
 
 
@@ -111,7 +114,9 @@ def test_plain_em_takes_the_whole_m_step(case):
 def test_plain_em_ends_at_a_stationary_point(case):
     data = problem(case, 200)
     objective = data.objective()
-    solution = EM(CRITERIA["gap"].criterion, max_iter=5000, tol=1e-12).solve(objective, data.theta)
+    solution = EM(CRITERIA["gap"].criterion, max_iter=5000, tol=1e-12).climb(
+        objective, Beginning(data.theta)
+    )
     assert solution.status is Status.CONVERGED
     gradient = objective.gradient(objective.evaluate(solution.theta))
     assert np.abs(gradient).max() < 1e-4
@@ -134,7 +139,7 @@ def test_plain_em_equals_scikit_learn(covariance_type):
     )
     table = memory_table(Rows(X, None), family.encode)
     solver = EM(CRITERIA["gap"].criterion, max_iter=5000, tol=1e-11)
-    solution = solver.solve(Objective(mixture, table), theta)
+    solution = solver.climb(Objective(mixture, table), Beginning(theta))
     peer = GaussianMixture(
         3,
         covariance_type=covariance_type,
@@ -158,7 +163,7 @@ def test_fair_em_never_falls_in_any_family(case, temperature):
     criterion = CRITERIA["gap"].criterion
     penalty = Scaled(criterion, 2.0, 200.0, np.zeros((M, K)))
     objective = Objective(data.mixture, data.table(), penalty, temperature)
-    solution = EM(criterion, max_iter=12).solve(objective, data.theta)
+    solution = EM(criterion, max_iter=12).climb(objective, Beginning(data.theta))
     assert np.diff(objectives(solution)).min() >= 0
     assert solution.objective > solution.history[0].objective + 0.01
 
@@ -199,13 +204,13 @@ def test_solvers_agree_with_em(solver, criterion, n_groups):
 def test_the_dual_meets_its_bound_in_any_family(case):
     data = problem(case, 200)
     criterion = CRITERIA["gap"]
-    solution = SOLVERS["dual"](criterion.criterion).solve(data.objective(), data.theta)
+    solution = solved(SOLVERS["dual"](criterion.criterion), data.objective(), data.theta)
     table, logits = data.table(), data.mixture.logits(solution.theta)
     tilt = {"offsets": solution.offsets, "temperature": solution.temperature}
-    rates = table.softmax_pass(logits, **tilt).mass / table.group_sizes[:, None]
+    rates = table.softmax_pass(Sweep(logits, **tilt)).mass / table.group_sizes[:, None]
     assert solution.gap == pytest.approx(criterion.value(rates), abs=rounding(Dual))
     assert solution.gap <= BOUND + 1e-6
-    untilted = table.softmax_pass(logits, temperature=solution.temperature).mass
+    untilted = table.softmax_pass(Sweep(logits, temperature=solution.temperature)).mass
     assert criterion.value(untilted / table.group_sizes[:, None]) > 2 * BOUND
 
 
@@ -250,8 +255,10 @@ def test_tables_give_the_same_fit_to_the_last_bit(make_solver, make_table):
     penalty = Scaled(criterion, 1.0, 100.0, np.zeros((M, K)))
     with threadpool_limits(1, user_api="blas"):
         expected, actual = (
-            make_solver(criterion, max_iter=3).solve(
-                Objective(data.mixture, table, penalty), data.theta
+            solved(
+                make_solver(criterion, max_iter=3),
+                Objective(data.mixture, table, penalty),
+                data.theta,
             )
             for table in (data.table(), data.table(make_table))
         )
@@ -277,7 +284,9 @@ def test_an_offset_of_1e8_changes_no_label(covariance_type):
         )
         table = memory_table(Rows(moved, None), mixture.family.encode)
         logits = mixture.logits(solution.theta)
-        labels.append(np.concatenate(list(table.each(partial(hard_labels, tilt=Tilt(logits))))))
+        labels.append(
+            np.concatenate(list(table.each(partial(hard_labels, logit_map=LogitMap(logits)))))
+        )
     np.testing.assert_array_equal(labels[0], labels[1])
     assert len(np.unique(labels[0])) == SIZE
 
@@ -288,9 +297,8 @@ def watched(make_solver):
     criterion = CRITERIA["gap"].criterion
     objective = data.objective(criterion)
     seen: list[Iteration] = []
-    solution = make_solver(criterion, max_iter=5, tol=0).solve(
-        objective, data.theta, callback=seen.append
-    )
+    solver = make_solver(criterion, max_iter=5, tol=0)
+    solution = solved(solver, objective, data.theta, seen.append)
     return solution, objective, data, seen
 
 

@@ -15,6 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 from cases import FAMILIES, each, problem
 from fairmix import FairMixture, metrics
 from fairmix.datasets import make_grouped_blobs
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import Logits, Rows
 from fairmix.solvers.online import Reservoir, Running
 from fairmix.tables import MemoryStore
@@ -110,7 +111,7 @@ def test_the_past_and_a_batch_have_the_sums_of_all_rows(case):
     """Where the past was seen with the same parameters, a step of its share gives exact EM."""
     given = problem(case)
     table, logits = given.table(), given.mixture.logits(given.theta)
-    exact = table.softmax_pass(logits)
+    exact = table.softmax_pass(Sweep(logits))
     halves = []
     for part in (slice(0, 25), slice(25, 60)):
         halves.append(
@@ -118,18 +119,18 @@ def test_the_past_and_a_batch_have_the_sums_of_all_rows(case):
                 rows=given.rows.take(part), groups=given.groups[part], weight=given.weight[part]
             ).table()
         )
-    past = halves[0].softmax_pass(logits)
+    past = halves[0].softmax_pass(Sweep(logits))
     share = 1 - past.weight / exact.weight
     running = Running(halves[1], past.sums * (1 / past.weight), share)
-    totals = running.softmax_pass(logits)
+    totals = running.softmax_pass(Sweep(logits))
     assert totals.weight == pytest.approx(exact.weight)
     np.testing.assert_allclose(totals.sums.b, exact.sums.b)
     np.testing.assert_allclose(totals.sums.W, exact.sums.W, atol=1e-9)
     assert running.group_sizes.sum() == pytest.approx(exact.weight)
     # Alpha scales the past, too, and the log-likelihood is linear in it.
-    assert np.allclose((totals.sums * 0.5).b, running.softmax_pass(logits, alpha=0.5).sums.b)
+    assert np.allclose((totals.sums * 0.5).b, running.softmax_pass(Sweep(logits, alpha=0.5)).sums.b)
     higher = Logits(logits.b + 1, logits.W)
-    rise = running.softmax_pass(higher).log_likelihood - totals.log_likelihood
+    rise = running.softmax_pass(Sweep(higher)).log_likelihood - totals.log_likelihood
     assert rise == pytest.approx(exact.weight)
 
 

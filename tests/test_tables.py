@@ -19,7 +19,7 @@ from cases import (
     memory_table,
     problem,
 )
-from fairmix.kernels import Tilt, hard_labels
+from fairmix.kernels import LogitMap, Sweep, hard_labels
 from fairmix.kernels.totals import Block, Features, Logits, Rows, add_up
 from fairmix.mixture.families import Gaussian
 from fairmix.tables import BLOCK_ROWS
@@ -103,7 +103,7 @@ def test_passes_have_the_bits_of_the_definition(make_table, case, blind):
     logits = toy.mixture.logits(toy.theta)
     table = make_table(toy.rows, toy.mixture.family.encode, **columns(toy, blind=blind))
     for name in PASSES:
-        found = table.softmax_pass(logits, **settings(PASSES[name]))
+        found = table.softmax_pass(Sweep(logits, **settings(PASSES[name])))
         assert_same_bits(found, definition(case, name, blind))
 
 
@@ -114,7 +114,7 @@ def test_one_and_two_threads_give_the_same_bits(dtype):
     logits = toy.mixture.logits(toy.theta)
     totals = [
         memory_table(rows, toy.mixture.family.encode, **columns(toy), n_jobs=n_jobs).softmax_pass(
-            logits, **settings(PASSES["all"])
+            Sweep(logits, **settings(PASSES["all"]))
         )
         for n_jobs in (1, 2)
     ]
@@ -134,8 +134,8 @@ def test_weights_equal_repetition(make_table, case):
     repeated = make_table(toy.rows.take(again), encode, groups=toy.groups[again], n_groups=M)
     np.testing.assert_array_equal(weighted.group_sizes, repeated.group_sizes)
     assert_close(
-        weighted.softmax_pass(logits, **settings(PASSES["all"])),
-        repeated.softmax_pass(logits, **settings(PASSES["all"])),
+        weighted.softmax_pass(Sweep(logits, **settings(PASSES["all"]))),
+        repeated.softmax_pass(Sweep(logits, **settings(PASSES["all"]))),
         rtol=1e-10,
         atol=1e-9,
     )
@@ -159,10 +159,10 @@ def test_what_is_kept_between_passes_changes_no_bit(make_table):
         (other, {}),
         (logits, {}),
     ]:
-        fresh = toy.table(make_table).softmax_pass(passed, **arguments)
+        fresh = toy.table(make_table).softmax_pass(Sweep(passed, **arguments))
         if arguments.get("alpha") == 0 and "pull" not in arguments:
             assert not fresh.sums.W.any()
-        assert_same_bits(used.softmax_pass(passed, **arguments), fresh)
+        assert_same_bits(used.softmax_pass(Sweep(passed, **arguments)), fresh)
 
 
 @each_memory_table
@@ -183,7 +183,7 @@ def test_large_features_are_made_anew_with_the_same_bits(make_table):
     expected = by_blocks(rows, family.encode, logits, **data, propensity=None)
     for _ in range(2):
         encoded.clear()
-        assert_same_bits(table.softmax_pass(logits), expected)
+        assert_same_bits(table.softmax_pass(Sweep(logits)), expected)
         assert sum(encoded) == N_ROWS
 
 
@@ -204,7 +204,7 @@ def test_group_sizes_are_weights_per_group(make_table):
 def test_each_keeps_the_order_of_the_rows(make_table):
     toy = problem(FAMILIES["gaussian-full"], N_ROWS)
     logits = toy.mixture.logits(toy.theta)
-    labels = list(toy.table(make_table).each(lambda block: hard_labels(block, Tilt(logits))))
+    labels = list(toy.table(make_table).each(lambda block: hard_labels(block, LogitMap(logits))))
     assert [len(part) for part in labels] == [BLOCK_ROWS] * 3 + [100]
     parameters = toy.mixture.unpack(toy.theta)
     density = FAMILIES["gaussian-full"].log_density(parameters, toy.rows)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from fairmix import FairMixture, load, model_card, pareto_front, to_onnx
 from fairmix.cli import app
-from fairmix.kernels import Tilt, forward, hard_labels, label_scores
+from fairmix.kernels import LogitMap, forward, hard_labels, label_scores
 from fairmix.kernels.labels import WIDTH
 from fairmix.kernels.totals import Block, Features, Logits, Rows
 from fairmix.metrics import clustering_cost, gap
@@ -156,14 +156,14 @@ def test_labels_are_shared_out_as_in_a_naive_loop(kind, blind, dtype):
     logits = Logits(*(0.05 * rng.normal(size=shape) for shape in (K, (K, n_features))))
     offsets = 0.05 * rng.normal(size=(M, K))
     expected = naive_labels(block, logits, offsets)
-    first = np.argmax(forward(block, Tilt(logits, offsets)).psi, axis=0)
+    first = np.argmax(forward(block, LogitMap(logits, offsets)).psi, axis=0)
     assert (expected != first).mean() > 0.1  # there is something to share out
     mass = np.zeros((M, K))
     np.add.at(mass, (block.groups, expected), block.weight)
     for temperature in (1.0, 0.3, 0.05):
-        tilt = Tilt(logits, offsets, temperature)
-        np.testing.assert_array_equal(hard_labels(block, tilt), expected)
-        found = forward(block, tilt, hard=True, rough=True).hard_mass
+        logit_map = LogitMap(logits, offsets, temperature)
+        np.testing.assert_array_equal(hard_labels(block, logit_map), expected)
+        found = forward(block, logit_map, hard=True, rough=True).hard_mass
         np.testing.assert_allclose(found, mass, rtol=1e-6 if dtype == np.float32 else 1e-12)
 
 
@@ -174,11 +174,11 @@ def test_scores_are_what_labels_are_the_largest_of(kind, dtype):
     rng = np.random.default_rng(1)
     n_features = (0 if kind == "categorical" else 2) + (0 if kind == "numeric" else sum(LEVELS))
     logits = Logits(*(0.05 * rng.normal(size=shape) for shape in (K, (K, n_features))))
-    tilt = Tilt(logits, 0.05 * rng.normal(size=(M, K)), 0.3)
-    labels = hard_labels(block, tilt)
-    np.testing.assert_array_equal(label_scores(block, tilt).argmax(axis=0), labels)
+    logit_map = LogitMap(logits, 0.05 * rng.normal(size=(M, K)), 0.3)
+    labels = hard_labels(block, logit_map)
+    np.testing.assert_array_equal(label_scores(block, logit_map).argmax(axis=0), labels)
     some = np.array([3, 200, 7])
-    np.testing.assert_array_equal(label_scores(block, tilt, some).argmax(axis=0), labels[some])
+    np.testing.assert_array_equal(label_scores(block, logit_map, some).argmax(axis=0), labels[some])
 
 
 def two_clusters(codes, lead):
@@ -187,7 +187,7 @@ def two_clusters(codes, lead):
     ties = Ties(by_group=False)(rows, groups)
     features = Features(np.zeros((len(codes), 1)), None)
     block = Block(features, groups, 1, np.dtype(np.float64), ties=ties)
-    return hard_labels(block, Tilt(Logits(np.array([lead, 0.0]), np.array([[0.0], [1.0]]))))
+    return hard_labels(block, LogitMap(Logits(np.array([lead, 0.0]), np.array([[0.0], [1.0]]))))
 
 
 def test_equal_rows_cross_a_boundary_one_after_the_other():

@@ -7,10 +7,12 @@ from scipy.special import expit
 from cases import memory_table
 from fairmix.criteria import CRITERIA
 from fairmix.criteria.aggregates import LargestOverClusters
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import Rows
 from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import fit_propensity
+from fairmix.solvers.local_model import FewGroups
 from fairmix.solvers.quadratic import Bound, Strength, newton_multipliers
 from fairmix.solvers.tilt import Tilt
 
@@ -44,7 +46,7 @@ def make_tilt(n_groups, blind, weighted=False, seed=0):
         weight=weight,
         propensity=propensity,
     )
-    return Tilt(table, K), mixture.logits(theta)
+    return Tilt.of(table, K), mixture.logits(theta)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -52,31 +54,36 @@ def make_tilt(n_groups, blind, weighted=False, seed=0):
 @pytest.mark.parametrize("n_groups", [2, 3])
 def test_curvature_is_the_derivative_of_the_model_rates(n_groups, blind, weighted):
     tilt, logits = make_tilt(n_groups, blind, weighted)
-    tilt.multipliers = tilt.basis @ np.random.default_rng(1).normal(size=(n_groups - 1, K)) * 0.1
+    tilt = tilt.at(
+        tilt.knowledge.basis @ np.random.default_rng(1).normal(size=(n_groups - 1, K)) * 0.1
+    )
     temperature = 0.4
 
-    def exact():
+    def exact(tilt):
         return tilt.table.softmax_pass(
-            logits,
-            offsets=tilt.offsets,
-            temperature=temperature,
-            likelihood=False,
-            contrasts=tilt.contrasts,
+            Sweep(
+                logits,
+                offsets=tilt.offsets,
+                temperature=temperature,
+                likelihood=False,
+                contrasts=tilt.knowledge.contrasts,
+            )
         )
 
-    curvature = tilt._curvature(exact(), temperature)
-    rough = tilt._curvature(tilt.measure(logits, temperature), temperature)
+    curvature = tilt._model(np.zeros((n_groups, K)), exact(tilt), temperature).curvature
+    rough = tilt._model(
+        np.zeros((n_groups, K)), tilt.measure(logits, temperature), temperature
+    ).curvature
     np.testing.assert_allclose(rough, curvature, atol=1e-6)
 
     def model_rates(multipliers):
-        tilt.multipliers = multipliers
-        found = exact()
+        found = exact(tilt.at(multipliers))
         return found.model_mass / (tilt.share[:, None] * found.weight)
 
     # Multipliers add up to zero over groups, so only such directions count.
     center, rng, step = tilt.multipliers, np.random.default_rng(2), 1e-5
     for _ in range(4):
-        d = tilt.basis @ rng.normal(size=(n_groups - 1, K))
+        d = tilt.knowledge.basis @ rng.normal(size=(n_groups - 1, K))
         change = (model_rates(center + step * d) - model_rates(center - step * d)) / (2 * step)
         change -= change.mean(axis=0)
         predicted = -(curvature @ d.ravel()).reshape(n_groups, K)
@@ -118,7 +125,7 @@ def test_quadratic_step_meets_its_conditions(criterion, bound, n_groups):
     curvature = center @ root @ root.T @ center / (n_groups * K)
     rates = rng.dirichlet(np.ones(K), size=n_groups)
     start = np.zeros((n_groups, K))
-    found = newton_multipliers(start, rates, curvature, measure, bound)
+    found = newton_multipliers(FewGroups(start, rates, curvature), measure, bound)
     predicted = rates - (curvature @ (found - start).ravel()).reshape(rates.shape)
     # Predicted rates are allowed, and the multipliers are normal to the allowed set there.
     assert measure.value(predicted) <= bound + 1e-5
@@ -151,8 +158,10 @@ def test_search_by_signs_equals_the_augmented_lagrangian(criterion, n_groups, bo
         quadratic = 0.5 * d @ curvature @ d - rates.ravel() @ d
         return quadratic + bound * measure.support(multipliers)
 
-    found = newton_multipliers(start, rates, curvature, measure, bound)
-    other = newton_multipliers(start, rates, curvature, NotAbsolute(measure.measure), bound)
+    found = newton_multipliers(FewGroups(start, rates, curvature), measure, bound)
+    other = newton_multipliers(
+        FewGroups(start, rates, curvature), NotAbsolute(measure.measure), bound
+    )
     np.testing.assert_allclose(found.sum(axis=0), 0, atol=1e-12)
     assert value(found) == pytest.approx(value(other), abs=1e-7)
     assert value(found) <= value(other) + 1e-9
@@ -166,7 +175,7 @@ def test_solved_dual_has_no_duality_gap(criterion, n_groups, bound):
     constraint = Bound(CRITERIA[criterion], bound)
     for _ in range(25):
         totals = tilt.measure(logits, 0.5)
-        tilt.step(tilt.rates(totals), totals, 0.5, constraint, reach=4.0)
+        tilt = tilt.step(tilt.rates(totals), totals, 0.5, constraint, reach=4.0)
     totals = tilt.measure(logits, 0.5)
     rates = tilt.rates(totals)
     assert CRITERIA[criterion].value(rates) <= bound + 1e-6
@@ -179,7 +188,7 @@ def test_strength_is_reached_by_the_multipliers():
     constraint = Strength(CRITERIA["gap"], 0.05)
     for _ in range(25):
         totals = tilt.measure(logits, 1.0)
-        tilt.step(tilt.rates(totals), totals, 1.0, constraint, reach=4.0)
+        tilt = tilt.step(tilt.rates(totals), totals, 1.0, constraint, reach=4.0)
     assert CRITERIA["gap"].support(tilt.multipliers) == pytest.approx(0.05, rel=2e-3)
 
 

@@ -108,8 +108,11 @@ Ties = Annotated[
     Literal["together", "split"],
     typer.Option(metavar="HOW", help="Or split equal rows."),
 ]
+# A name of the register of solvers. The estimator checks it: to read the register takes NumPy,
+# which no help needs, so the help names those that the package brings.
 Solver = Annotated[
-    Literal["dual", "em", "gd"], typer.Option(show_default=False, help="em and gd: the paper's.")
+    str,
+    typer.Option(metavar="<dual|em|gd>", show_default=False, help="em and gd: the paper's."),
 ]
 GapOf = Annotated[
     Literal["labels", "probabilities"],

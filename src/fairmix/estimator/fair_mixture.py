@@ -49,6 +49,7 @@ from fairmix.results.certificate import Certificate
 from fairmix.results.fairness import FairnessTable, fairness_table
 from fairmix.results.fitted import Fitted
 from fairmix.results.held_out import certify_held_out
+from fairmix.solvers import SOLVERS
 from fairmix.system.notices import notify
 from fairmix.system.threads import one_blas_thread
 from fairmix.tables import MemoryStore, PathLike, Ties, is_path
@@ -266,7 +267,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         "gap_of": [StrOptions({"labels", "probabilities"})],
         "assignment": [StrOptions({"blind", "aware"})],
         "ties": [StrOptions({"together", "split"})],
-        "solver": [StrOptions({"dual", "em", "gd"})],
+        "solver": [StrOptions(SOLVERS.keys())],
         "criterion": [StrOptions(CRITERIA.keys())],
         "min_group_size": [Interval(Integral, 1, None, closed="left")],
         "missing_groups": [StrOptions({"error", "drop", "group"})],
@@ -484,7 +485,8 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         """Fit the first batch."""
         reading, check = self._reading(), self._check(reset=True)
         data = open_table(X, sensitive_features, sample_weight, reading, check)
-        if data.groups is not None and self.solver != "dual" and self.fairness_strength == "auto":
+        bounded = data.groups is not None and self.fairness_strength == "auto"
+        if bounded and not SOLVERS[self.solver].tilts:
             raise ValueError(
                 f"solver={self.solver!r} with fairness_strength='auto' meets max_gap in many "
                 "rounds over all rows, which a stream does not allow. Set fairness_strength to a "

@@ -21,7 +21,7 @@ from fairmix.input.opening import (
     open_frames,
 )
 from fairmix.input.sources import CollectionSource, FileSource, Seated, open_source
-from fairmix.kernels import Tilt, hard_labels
+from fairmix.kernels import LogitMap, hard_labels
 from fairmix.kernels.totals import Block, Chunk, IntArray
 from fairmix.mixture.model import Model
 from fairmix.results.fitted import Fitted
@@ -118,12 +118,12 @@ def _part_labels(estimator: Any, named: Any, part: Any, *beside: Any) -> NDArray
 def write_labels(model: Model, blocks: Blocks[Chunk], output: PathLike) -> Path:
     """Write the cluster of each row to a Parquet file, which appears when it is complete."""
     path = Path(output)
-    tilt = Tilt(model.mixture.logits(model.theta), model.offsets)
+    logit_map = LogitMap(model.mixture.logits(model.theta), model.offsets)
     n_groups = 1 if model.offsets is None else len(model.offsets)
     store = Store(blocks, n_groups, aside=model.places_aside)
 
     def work(block: Block) -> IntArray:
-        return hard_labels(block, tilt)
+        return hard_labels(block, logit_map)
 
     with replacing(path) as part, LabelFile(part, every_row=True) as file:
         for labels in model.table(store).each(work):

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, validate_data
 from fairmix.fitting.stream import Stream
 from fairmix.input.columns import Tabular, as_frame, check_types, has_categories
 from fairmix.input.sources import in_blocks
+from fairmix.solvers import SOLVERS
 from fairmix.tables import is_path
 
 NUMERIC = (np.float64, np.float32)
@@ -91,7 +92,7 @@ def _refuse_silent_conversions(X: Any) -> None:
 def check_parameters(estimator: Any) -> None:
     """Refuse parameters of a wrong type or value, and those that contradict each other."""
     estimator._validate_params()
-    if estimator.assignment == "aware" and estimator.solver != "dual":
+    if estimator.assignment == "aware" and not SOLVERS[estimator.solver].tilts:
         raise ValueError(
             f"assignment='aware' needs solver='dual', got solver={estimator.solver!r}: the paper's "
             "solvers have no tilt by group. Set solver='dual' or assignment='blind'."

@@ -1,11 +1,17 @@
-"""Fitting: from rows and settings to a solution. Wires families, tables, starts and solvers."""
+"""The schedule of a fit: which rows see which starts, and how many of them go on.
+
+A fit of many rows does most of its work on few of them. ``solve`` reads from top to bottom: the
+rows that are climbed, the solver for the task, the starts, the climbs, and what is left to do for
+all rows. How many rows and starts each step takes is `Schedule`; what a solver wants of these
+steps, it says itself (`Solver.screens`, `Solver.samples_first`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -13,55 +19,72 @@ from fairmix.criteria import CRITERIA, Criterion
 from fairmix.fitting.starts import Start, start
 from fairmix.input.columns import Columns
 from fairmix.input.groups import MissingGroups
-from fairmix.kernels.totals import FEW_GROUPS, FloatArray
+from fairmix.kernels.totals import FloatArray
 from fairmix.mixture import families
 from fairmix.mixture.families import Family
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import Propensity, fit_propensity
 from fairmix.results.fitted import Rule
-from fairmix.results.verdict import SOFT_RESOLUTION, within
-from fairmix.solvers import (
-    EM,
-    Bound,
-    Callback,
-    Constrained,
-    Dual,
-    GradientDescent,
-    Iteration,
-    Solution,
-    Status,
-    Strength,
-)
+from fairmix.solvers import SOLVERS, Beginning, Callback, Iteration, Recipe, Solution, Solver, Task
+from fairmix.solvers import resolution as finest_gap
 from fairmix.solvers.objective import Objective, Scaled
+from fairmix.solvers.online import Online
 from fairmix.system.progress import progress
 from fairmix.tables import Batches, Moments, Rowlike, Store, Table, count_batches, count_rows
 
-# Parameters and, where they are known, multipliers.
-Beginning = tuple[FloatArray, FloatArray | None]
 # Entered for a climb with the most iterations, if that is known; gets each iteration.
 Watch = Callable[[int | None], AbstractContextManager[Callback | None]]
 
-# How sharply the multipliers of a penalty follow the rates, in units of the strength: the value
-# at which fits of the paper's data sets neither stall nor lose clusters.
-SHARPNESS = 100.0
-# Starts of the dual solver are compared by short fits of a sample: rows, starts per full fit (and
-# as many once more), and rounds of iterations, each with the better half of the round before. A
-# blind map needs more before its starts differ.
-SCREEN_ROWS = 16_384
-SCREEN_STARTS = 3
-SCREEN_ROUNDS = {"aware": (8,), "blind": (10, 15)}
-# Iterations of a climb at most: of few groups, and the least of many, of which each takes longer.
-DUAL_ITERATIONS = (200, 40)
-# Rows on which most of a climb and of the cooling down is done, where there are twice as many, and
-# the patience that so few rows allow.
-NEAR_ROWS = 50_000
-NEAR_PATIENCE = 15
-# Rows that starts and the propensity see, and those of a fairness sample of no given size: at most.
-START_ROWS = 100_000
-PROPENSITY_ROWS = 50_000
-FAIRNESS_ROWS = 50_000
 # How far from the mean, in standard deviations, the centre of a column may be.
 CENTRED = 1e-3
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Rows, starts and iterations of the steps of a fit.
+
+    Attributes
+    ----------
+    screen_rows : int
+        Rows of the short climbs that compare starts.
+    screen_starts : int
+        Starts that are compared for each full climb, and as many once more.
+    screen_rounds_aware, screen_rounds_blind : tuple of int
+        Iterations of each round of short climbs; the better half goes on to the next. A blind map
+        needs more before its starts differ.
+    near_rows : int
+        Rows on which most of a climb and of the cooling down is done, where there are more than
+        twice as many.
+    near_patience : int
+        Patience of these climbs: few rows allow more of it.
+    start_rows : int
+        Rows that k-means sees, at most.
+    propensity_rows : int
+        Rows that P(group | x) is fitted to, at most.
+    fairness_rows : int
+        Rows of a fairness sample whose size the user leaves open, at most.
+    """
+
+    screen_rows: int = 16_384
+    screen_starts: int = 3
+    screen_rounds_aware: tuple[int, ...] = (8,)
+    screen_rounds_blind: tuple[int, ...] = (10, 15)
+    near_rows: int = 50_000
+    near_patience: int = 15
+    start_rows: int = 100_000
+    propensity_rows: int = 50_000
+    fairness_rows: int = 50_000
+
+    def screen_rounds(self, *, aware: bool) -> tuple[int, ...]:
+        """Iterations of each round."""
+        return self.screen_rounds_aware if aware else self.screen_rounds_blind
+
+    def is_large(self, table: Rowlike) -> bool:
+        """Whether a table is worth approaching on fewer rows."""
+        return table.n_rows > 2 * self.near_rows
+
+
+SCHEDULE = Schedule()
 
 
 @dataclass(frozen=True)
@@ -74,7 +97,7 @@ class Settings:
     gap_of: Literal["labels", "probabilities"]
     assignment: Literal["blind", "aware"]
     ties: Literal["together", "split"]
-    solver: Literal["dual", "em", "gd"]
+    solver: str
     criterion: str
     min_group_size: int
     missing_groups: MissingGroups
@@ -111,10 +134,17 @@ class Settings:
 
     @property
     def start(self) -> Start:
-        """The paper's start for the paper's solvers, k-means clusters for ours."""
-        if self.init_params is not None:
-            return self.init_params
-        return "kmeans" if self.solver == "dual" else "paper"
+        """That of the user, else of the solver."""
+        return SOLVERS[self.solver].start if self.init_params is None else self.init_params
+
+    def strength(self, n_groups: int) -> float | None:
+        """Weight of fairness in a fit of so many groups: none where nothing is compared.
+
+        None: as much as a bound takes.
+        """
+        if n_groups < 2:
+            return 0.0
+        return None if self.fairness_strength == "auto" else float(self.fairness_strength)
 
 
 def make_family(settings: Settings, columns: Columns, store: Store) -> Family:
@@ -140,14 +170,15 @@ def _center(moments: Moments) -> FloatArray:
 
 
 def make_propensity(settings: Settings, store: Store, seed: int) -> Propensity | None:
-    """P(group | x), for a blind map of the dual solver, which the bounded ones start from."""
-    fair = settings.fairness_strength != 0 and store.n_groups > 1
-    dual = settings.solver == "dual" or settings.fairness_strength == "auto"
+    """P(group | x), for a blind map that is tilted or starts from one that is."""
+    strength = settings.strength(store.n_groups)
+    # Where there is no tilt, a bound is met from a tilted start.
+    tilted = SOLVERS[settings.solver].tilts or strength is None
     # An aware map needs it for rows of no group that is judged.
     known = settings.assignment == "aware" and not store.aside
-    if not fair or not dual or known:
+    if strength == 0 or not tilted or known:
         return None
-    sample = store.sample(PROPENSITY_ROWS, np.random.default_rng(seed))
+    sample = store.sample(SCHEDULE.propensity_rows, np.random.default_rng(seed))
     judged = np.flatnonzero(sample.groups < store.n_groups)
     if len(judged) < sample.n_rows:
         sample = sample.take(judged)
@@ -156,6 +187,17 @@ def make_propensity(settings: Settings, store: Store, seed: int) -> Propensity |
         # Shares of a whole, not counts of rows, which the penalty of a regression is weighed by.
         weight = weight / mean
     return fit_propensity(sample.rows, sample.groups, store.n_groups, weight=weight)
+
+
+class Ground(NamedTuple):
+    """What is climbed, and on which rows.
+
+    ``starts`` are the rows that starts are found on, ``rates`` those whose rates count.
+    """
+
+    objective: Objective
+    starts: Table
+    rates: Table
 
 
 def solve(
@@ -170,228 +212,196 @@ def solve(
 
     ``watch`` is entered for each of them, with the most iterations if that is known.
     """
-    rng = np.random.default_rng(seed)
-    fair = settings.fairness_strength != 0 and table.n_groups > 1
-    learn = _learner(settings, mixture, table, rng)
-    if fair and settings.solver == "dual":
-        return _solve_dual(settings, learn, table, rng, warm, watch)
-    climber = make_climber(settings, learn.n_batches)
-    if not fair:
-        return _solve_starts(settings, climber, learn, rng, warm, watch)
-    if settings.fairness_strength == "auto":
-        bounded = Constrained(
-            climber, settings.measure, _target(settings, learn, table), settings.on_labels
-        )
-        return _solve_starts(settings, bounded, learn, rng, warm, watch)
-    strength = float(settings.fairness_strength)
-    zeros = np.zeros((table.n_groups, mixture.n_components))
-    penalty = Scaled(settings.measure, strength, SHARPNESS * strength, zeros)
-    return _solve_starts(settings, climber, replace(learn, penalty=penalty), rng, warm, watch)
-
-
-def _learner(
-    settings: Settings, mixture: Mixture, table: Table, rng: np.random.Generator
-) -> Objective:
-    """What is climbed: all rows, a sample of them, or mini-batches beside a fairness sample."""
-    n_rows = table.n_rows
-    if settings.subsample is not None:
-        return Objective(mixture, table.sample(count_rows(settings.subsample, n_rows), rng))
-    if settings.batch_size is None and settings.fairness_sample_size is None:
-        return Objective(mixture, table)
-    wanted = settings.fairness_sample_size
-    wanted = FAIRNESS_ROWS if wanted is None else count_rows(wanted, n_rows)
-    sample = table.sample(wanted, rng, replace=settings.fairness_sample_replace)
-    if settings.batch_size is None:
-        return Objective(mixture, table, fair_table=sample)
-    batches = Batches(table, count_batches(settings.batch_size, n_rows), rng)
-    return Objective(mixture, batches, fair_table=sample)
-
-
-def _target(settings: Settings, learn: Objective, table: Table) -> float:
-    """The bound that the paper's solvers aim at.
-
-    Labels move by whole rows, so less than that cannot be asked of them. A map that meets the bound
-    on a sample misses it on all rows by the sampling error, which is taken off beforehand.
-    """
-    bound = settings.max_gap
-    if learn.fair.n_rows < table.n_rows:
-        sizes = table.group_sizes / table.group_sizes.sum() * learn.fair.n_rows
-        rate = 1 / settings.n_components
-        bound -= float(np.sqrt(rate * (1 - rate) * (1 / sizes).sum()))
-    return max(bound, resolution(settings, learn.fair) if settings.on_labels else 0.0)
-
-
-def make_climber(settings: Settings, n_batches: int) -> EM | GradientDescent:
-    """The paper's solver, or EM for a plain mixture, with its own defaults where none are set."""
-    given = {"max_iter": settings.max_iter, "learning_rate": settings.learning_rate}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if settings.solver == "gd":
-        # One of EM's iterations is ten steps of ten times the length.
-        return GradientDescent(settings.measure, tol=settings.tol / 100, **chosen)
-    chosen.setdefault("max_iter", EM.max_iter * n_batches)
-    return EM(settings.measure, tol=settings.tol, inner_iter=settings.inner_iter, **chosen)
-
-
-def _solve_starts(
-    settings: Settings,
-    solver: EM | GradientDescent | Constrained,
-    objective: Objective,
-    rng: np.random.Generator,
-    warm: FloatArray | None,
-    watch: Watch,
-) -> Solution:
-    """Every start to its end."""
-    solutions = []
-    for _ in range(1 if warm is not None else settings.n_init):
-        theta = warm
-        if theta is None and objective.penalty is None and isinstance(solver, EM):
-            theta = _plain_start(settings, solver, objective, rng)
-        elif theta is None:
-            theta = _start(settings, objective, rng)
-        # Rounds under a bound are as many as it takes.
-        most = None if isinstance(solver, Constrained) else solver.max_iter
-        compared = len(objective.table.group_sizes) > 1
-        with (
-            watch(most) as seen,
-            _shown(settings, solver.max_iter, seen, compared=compared) as callback,
-        ):
-            solutions.append(solver.solve(objective.fresh(), theta, callback=callback))
-    return max(
-        solutions, key=lambda s: (s.status is not Status.BOUND_MISSED, s.filled, s.objective)
+    fit = Fit(settings, SCHEDULE, np.random.default_rng(seed))
+    ground = fit.ground(mixture, table)
+    task = make_task(
+        settings,
+        n_groups=table.n_groups,
+        n_batches=ground.objective.n_batches,
+        target=fit.target(ground, table),
     )
-
-
-def _plain_start(
-    settings: Settings, solver: EM, objective: Objective, rng: np.random.Generator
-) -> FloatArray:
-    """A start of a plain mixture; of many rows, samples find it and do most of the climb."""
-    table = objective.table
-    if not isinstance(table, Table) or table.n_rows <= 2 * NEAR_ROWS:
-        return _start(settings, objective, rng)
-    near = table.sample(NEAR_ROWS, rng)
-    small = Objective(objective.mixture, near.sample(SCREEN_ROWS, rng))
-    starts = [_start(settings, small, rng, runs=1) for _ in range(2 * SCREEN_STARTS)]
-    tried = [solver.solve(small, theta) for theta in starts]
-    best = max(tried, key=lambda solution: solution.objective)
-    return solver.solve(Objective(objective.mixture, near), best.theta).theta
-
-
-def _start(
-    settings: Settings, objective: Objective, rng: np.random.Generator, **how: int
-) -> FloatArray:
-    """A start, from the rows that are in memory."""
-    table = objective.fair if isinstance(objective.table, Batches) else objective.table
-    assert isinstance(table, Table)
-    store = table.store.sample(START_ROWS, rng)
-    return start(
-        objective.mixture, store.rows, how=settings.start, rng=rng, weight=store.weight, **how
-    )
-
-
-def _solve_dual(
-    settings: Settings,
-    learn: Objective,
-    table: Table,
-    rng: np.random.Generator,
-    warm: FloatArray | None,
-    watch: Watch,
-) -> Solution:
-    """Short fits of a sample find the starts; the best of them are fitted.
-
-    Only the tilt is then solved for on all rows.
-    """
-    bounded = settings.fairness_strength == "auto"
-    solver = make_dual(settings, learn.n_batches, table.n_groups)
-    starts: list[Beginning] = [] if warm is None else [(warm, None)]
-    levels = []
-    if warm is None:
-        levels = [_rates_table(learn).sample(SCREEN_ROWS, rng)]
-        starts = _screen(settings, solver, Objective(learn.mixture, levels[0]), rng)
-    near = _near(learn, rng)
-    if learn.table.n_rows > 2 * NEAR_ROWS:
-        # Most of a climb needs few rows.
-        short = make_dual(settings, n_batches=1, n_groups=table.n_groups)
-        short = replace(short, patience=NEAR_PATIENCE)
-        for level in [*levels, near]:
-            rows = Objective(learn.mixture, level)
-            approached = [short.climb(rows, theta, multipliers=start) for theta, start in starts]
-            starts = [(solution.theta, solution.multipliers) for solution in approached]
-        learn = learn if learn.fair_table is not None else replace(learn, fair_table=near)
+    recipe = SOLVERS[settings.solver]
+    solver = recipe.make(task)
+    penalty = make_penalty(settings, mixture.n_components, table.n_groups)
+    objective, near = replace(ground.objective, penalty=penalty), table
+    starts: Iterable[Beginning] = [] if warm is None else [Beginning(warm)]
+    if solver.screens:
+        levels = []
+        if warm is None:
+            levels = [ground.rates.sample(SCHEDULE.screen_rows, fit.rng)]
+            starts = fit.screened(solver, Objective(mixture, levels[0]), levels[0])
+        near = fit.near(ground.rates)
+        if SCHEDULE.is_large(objective.table):
+            starts = fit.approached(recipe, task, mixture, [*levels, near], starts)
+            if objective.fair_table is None:
+                # The rates of few rows are enough for the tilt; its last steps see all.
+                objective = replace(objective, fair_table=near)
+    elif warm is None:
+        starts = fit.starts(solver, objective, ground.starts)
     climbed = []
-    for theta, multipliers in starts:
-        most = solver.max_iter
-        with watch(most) as seen, _shown(settings, most, seen) as callback:
-            climbed.append(
-                solver.climb(learn.fresh(), theta, callback=callback, multipliers=multipliers)
-            )
-    bound, finest = settings.max_gap if bounded else np.inf, resolution(settings, table)
-    done = [solver.finish(learn.mixture, rough, near, table) for rough in climbed]
-    return max(done, key=lambda s: (within(s.gap, bound, finest), s.filled, s.objective))
+    for beginning in starts:
+        most = None if solver.open_ended else solver.max_iter
+        with watch(most) as seen, _shown(settings, solver, table, seen) as callback:
+            climbed.append(solver.climb(objective.fresh(), beginning, callback))
+    done = [solver.finish(mixture, rough, near, table) for rough in climbed]
+    return max(done, key=lambda solution: solution.rank)
 
 
-def _near(objective: Objective, rng: np.random.Generator) -> Table:
-    """The rows whose rates count, or where there are many more than it takes, a sample."""
-    table = _rates_table(objective)
-    return table.sample(NEAR_ROWS, rng) if table.n_rows > 2 * NEAR_ROWS else table
-
-
-def _rates_table(objective: Objective) -> Table:
-    table = objective.fair
-    assert isinstance(table, Table)
-    return table
-
-
-def make_dual(settings: Settings, n_batches: int, n_groups: int) -> Dual:
-    """Our solver."""
-    most, least = DUAL_ITERATIONS
-    iterations = max(least, most * FEW_GROUPS // max(n_groups, FEW_GROUPS))
-    blind = settings.assignment == "blind"
-    return Dual(
-        settings.measure,
-        Bound(settings.measure, settings.max_gap)
-        if settings.fairness_strength == "auto"
-        else Strength(settings.measure, float(settings.fairness_strength)),
+def make_task(
+    settings: Settings, *, n_groups: int, n_batches: int = 1, target: float, online: bool = False
+) -> Task:
+    """What the solver of a fit is made for."""
+    strength = settings.strength(n_groups)
+    return Task(
+        criterion=settings.measure,
+        strength=strength,
+        bound=settings.max_gap if strength is None else np.inf,
+        target=target,
         labels=settings.on_labels,
-        temperature=0.3 if settings.on_labels else 1.0,
-        equal_weights=settings.on_labels or blind,
-        max_iter=settings.max_iter or iterations * n_batches,
+        aware=settings.assignment == "aware",
+        n_groups=n_groups,
+        n_batches=n_batches,
+        max_iter=settings.max_iter,
+        learning_rate=settings.learning_rate,
+        inner_iter=settings.inner_iter,
         tol=settings.tol,
+        online=online,
     )
 
 
-def _screen(
-    settings: Settings, solver: Dual, small: Objective, rng: np.random.Generator
-) -> list[Beginning]:
-    """Starts and their multipliers, the most promising first."""
-    starts: list[Beginning] = [
-        (_start(settings, small, rng, runs=1), None)
-        for _ in range(SCREEN_STARTS * (settings.n_init + 1))
-    ]
-    for iterations in SCREEN_ROUNDS[settings.assignment]:
-        short = replace(solver, max_iter=min(iterations, solver.max_iter))
-        tried = [short.climb(small, theta, multipliers=tilt) for theta, tilt in starts]
-        tried.sort(key=lambda solution: (-solution.objective, -solution.history[-1].objective))
-        starts = [(solution.theta, solution.multipliers) for solution in tried]
-        starts = starts[: max(settings.n_init, len(starts) // 2)]
-    return starts[: settings.n_init]
+def make_penalty(settings: Settings, n_components: int, n_groups: int) -> Scaled | None:
+    """What a solver that does not tilt subtracts from the likelihood."""
+    strength = settings.strength(n_groups)
+    if not strength or SOLVERS[settings.solver].tilts:
+        return None
+    return Scaled.of(settings.measure, strength, (n_groups, n_components))
+
+
+def make_online(settings: Settings, mixture: Mixture, n_groups: int) -> Online:
+    """What takes a fit along a stream, a few steps at each batch."""
+    task = make_task(settings, n_groups=n_groups, target=settings.max_gap, online=True)
+    penalty = make_penalty(settings, mixture.n_components, n_groups)
+    return Online(SOLVERS[settings.solver].make(task), penalty)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The steps of `solve`, which share the choices of the user and one source of chance."""
+
+    settings: Settings
+    schedule: Schedule
+    rng: np.random.Generator
+
+    def ground(self, mixture: Mixture, table: Table) -> Ground:
+        """All rows, a sample of them, or mini-batches beside a fairness sample."""
+        settings, n_rows = self.settings, table.n_rows
+        if settings.subsample is not None:
+            table = table.sample(count_rows(settings.subsample, n_rows), self.rng)
+            return Ground(Objective(mixture, table), table, table)
+        if settings.batch_size is None and settings.fairness_sample_size is None:
+            return Ground(Objective(mixture, table), table, table)
+        wanted = settings.fairness_sample_size
+        wanted = self.schedule.fairness_rows if wanted is None else count_rows(wanted, n_rows)
+        sample = table.sample(wanted, self.rng, replace=settings.fairness_sample_replace)
+        if settings.batch_size is None:
+            return Ground(Objective(mixture, table, fair_table=sample), table, sample)
+        batches = Batches(table, count_batches(settings.batch_size, n_rows), self.rng)
+        # A start needs its rows at hand, and batches leave them where they are.
+        return Ground(Objective(mixture, batches, fair_table=sample), sample, sample)
+
+    def target(self, ground: Ground, table: Table) -> float:
+        """The bound to aim at where nothing is left to do for all rows after a climb.
+
+        Labels move by whole rows, so less than that cannot be asked of them. A map that meets the
+        bound on a sample misses it on all rows by the sampling error, which is taken off
+        beforehand.
+        """
+        settings, rows = self.settings, ground.rates
+        if settings.strength(table.n_groups) is not None:
+            return np.inf
+        bound = settings.max_gap
+        if rows.n_rows < table.n_rows:
+            sizes = table.group_sizes / table.group_sizes.sum() * rows.n_rows
+            rate = 1 / settings.n_components
+            bound -= float(np.sqrt(rate * (1 - rate) * (1 / sizes).sum()))
+        return max(bound, resolution(settings, rows) if settings.on_labels else 0.0)
+
+    def start(self, mixture: Mixture, table: Table, **how: int) -> FloatArray:
+        """Parameters to begin with, from the rows of a table."""
+        store = table.store.sample(self.schedule.start_rows, self.rng)
+        return start(
+            mixture, store.rows, how=self.settings.start, rng=self.rng, weight=store.weight, **how
+        )
+
+    def starts(self, solver: Solver, objective: Objective, table: Table) -> Iterator[Beginning]:
+        """Starts that go to their end, one after the other."""
+        plain = objective.penalty is None and objective.table is table
+        sampled = solver.samples_first and plain and self.schedule.is_large(table)
+        for _ in range(self.settings.n_init):
+            if sampled:
+                yield self.sampled_start(solver, objective.mixture, table)
+            else:
+                yield Beginning(self.start(objective.mixture, table))
+
+    def sampled_start(self, solver: Solver, mixture: Mixture, table: Table) -> Beginning:
+        """Where samples of many rows lead: a small one finds the start, a larger one climbs."""
+        near = table.sample(self.schedule.near_rows, self.rng)
+        few = near.sample(self.schedule.screen_rows, self.rng)
+        small = Objective(mixture, few)
+        n_starts = 2 * self.schedule.screen_starts
+        starts = [Beginning(self.start(mixture, few, runs=1)) for _ in range(n_starts)]
+        tried = [solver.climb(small, beginning) for beginning in starts]
+        best = max(tried, key=lambda end: end.objective)
+        return Beginning.at(solver.climb(Objective(mixture, near), Beginning.at(best)))
+
+    def screened(self, solver: Solver, small: Objective, table: Table) -> list[Beginning]:
+        """The most promising starts by short climbs of few rows, the best first."""
+        n_init, aware = self.settings.n_init, self.settings.assignment == "aware"
+        starts = [
+            Beginning(self.start(small.mixture, table, runs=1))
+            for _ in range(self.schedule.screen_starts * (n_init + 1))
+        ]
+        for iterations in self.schedule.screen_rounds(aware=aware):
+            short = solver.limited(min(iterations, solver.max_iter))
+            tried = [short.climb(small, beginning) for beginning in starts]
+            # Of climbs that met no allowed rates at all, the last value tells.
+            tried.sort(key=lambda end: (-end.objective, -end.history[-1].objective))
+            starts = [Beginning.at(end) for end in tried[: max(n_init, len(tried) // 2)]]
+        return starts[:n_init]
+
+    def near(self, table: Table) -> Table:
+        """The table or, where it has many more rows than it takes, a sample of it."""
+        large = self.schedule.is_large(table)
+        return table.sample(self.schedule.near_rows, self.rng) if large else table
+
+    def approached(
+        self,
+        recipe: Recipe,
+        task: Task,
+        mixture: Mixture,
+        levels: Iterable[Table],
+        starts: Iterable[Beginning],
+    ) -> list[Beginning]:
+        """Where climbs on few rows lead, level by level: most of a climb needs no more."""
+        patient = recipe.make(replace(task, n_batches=1, patience=self.schedule.near_patience))
+        for level in levels:
+            rows = Objective(mixture, level)
+            starts = [Beginning.at(patient.climb(rows, beginning)) for beginning in starts]
+        return list(starts)
 
 
 def resolution(settings: Settings, table: Rowlike) -> float:
     """The gap below which a fit cannot be asked to go."""
-    if not settings.on_labels:
-        return SOFT_RESOLUTION
-    return settings.measure.resolution(table.group_sizes, table.rate_steps, settings.n_components)
+    return finest_gap(settings.measure, table, settings.n_components, labels=settings.on_labels)
 
 
 @contextmanager
 def _shown(
-    settings: Settings, total: int, seen: Callback | None, *, compared: bool = True
+    settings: Settings, solver: Solver, table: Table, seen: Callback | None
 ) -> Iterator[Callback]:
-    """A callback that moves a progress bar, when the user wants one, and calls another.
-
-    Where no groups are ``compared``, the bar tells no gap.
-    """
-    with progress(f"fit {settings.solver}", total, shown=bool(settings.verbose)) as tick:
+    """A callback that moves a progress bar, when the user wants one, and calls another."""
+    compared = table.n_groups > 1
+    with progress(f"fit {settings.solver}", solver.max_iter, shown=bool(settings.verbose)) as tick:
 
         def callback(row: Iteration) -> None:
             gap = f"  gap {row.gap:.4f}" if compared else ""

@@ -11,13 +11,10 @@ from scipy.optimize import linear_sum_assignment
 
 from fairmix.fitting.learn import describe, history_of, warn_of
 from fairmix.fitting.schedule import (
-    FAIRNESS_ROWS,
-    SHARPNESS,
+    SCHEDULE,
     Settings,
-    make_climber,
-    make_dual,
+    make_online,
     make_propensity,
-    resolution,
     solve,
 )
 from fairmix.input.columns import Columns
@@ -27,17 +24,11 @@ from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.model import Model
 from fairmix.mixture.propensity import Propensity
 from fairmix.results.fitted import Fitted
-from fairmix.results.verdict import within
-from fairmix.solvers import EM, Iteration, Solution, Status
-from fairmix.solvers.objective import Scaled
-from fairmix.solvers.online import Online, Place, Reservoir, look
+from fairmix.solvers import Beginning, Iteration, Solution, Status
+from fairmix.solvers.online import Online, OnlineState, Reservoir, look
 from fairmix.system.threads import one_blas_thread
 from fairmix.tables import MemoryStore, Table
 
-# Iterations of EM and gradient steps at each batch: enough to follow a stream, few enough that a
-# batch costs about as much as a few passes over it.
-EM_STEPS = 3
-GRADIENT_STEPS = 30
 # The sample is fitted anew when the rows so far are this many times those of the last fit: a start
 # from few rows is not the last word. And sooner, when its log-likelihood per row has fallen by so
 # much since: a sorted stream brings rows of another kind.
@@ -74,7 +65,7 @@ class Stream:
     reservoir: Reservoir
     rng: np.random.Generator
     parameters: dict[str, str]
-    place: Place | None = None
+    state: OnlineState | None = None
     # Rows so far, and the call, when the sample was last fitted.
     fitted_rows: int = 0
     fitted_call: int = 0
@@ -103,7 +94,7 @@ class Stream:
         codes = None if groups is None else groups.codes.astype(np.intp)
         store = counted_rows(rows, codes, weight, n_groups, 1)
         rng = np.random.default_rng(seed)
-        size = int(settings.fairness_sample_size or FAIRNESS_ROWS)
+        size = int(settings.fairness_sample_size or SCHEDULE.fairness_rows)
         stream = cls(
             fitted,
             () if groups is None else groups.names,
@@ -116,7 +107,7 @@ class Stream:
         )
         stream.reservoir.add(store)
         with one_blas_thread():
-            stream._settle(settings, stream._sample(1), fitted.model.theta, None)
+            stream._settle(settings, stream._sample(1), Beginning(fitted.model.theta))
         return stream
 
     # ------------------------------------------------------------------ the sample, as `Data`
@@ -191,9 +182,9 @@ class Stream:
             if self._outgrown(settings, sample):
                 solution = self._fit_sample(settings, batch.n_jobs)
             else:
-                assert self.place is not None
-                self.place, solution = self._online(settings).advance(
-                    self.mixture, sample, self._table(self._seated(batch)), self.place
+                assert self.state is not None
+                self.state, solution = self._online(settings).advance(
+                    self.mixture, sample, self._table(self._seated(batch)), self.state
                 )
             model = self._model_of(solution)
             table = model.table(sample.store)
@@ -243,32 +234,15 @@ class Stream:
 
     def _online(self, settings: Settings) -> Online:
         """The solver, for a few steps at a batch."""
-        settings = whole_sample(settings)
         n_groups = Seats.of(self.groups).n_groups
-        fair = settings.fairness_strength != 0 and n_groups > 1
-        if fair and settings.solver == "dual":
-            return Online(make_dual(settings, 1, n_groups))
-        climber = make_climber(settings, 1)
-        steps = EM_STEPS if isinstance(climber, EM) else GRADIENT_STEPS
-        few = replace(climber, max_iter=steps, tol=0.0)
-        if not fair:
-            return Online(few)
-        strength = float(settings.fairness_strength)
-        zeros = np.zeros((n_groups, self.mixture.n_components))
-        return Online(few, Scaled(settings.measure, strength, SHARPNESS * strength, zeros))
+        return make_online(whole_sample(settings), self.mixture, n_groups)
 
-    def _settle(
-        self,
-        settings: Settings,
-        sample: Table,
-        theta: FloatArray,
-        multipliers: FloatArray | None,
-    ) -> None:
+    def _settle(self, settings: Settings, sample: Table, start: Beginning) -> None:
         """Go on from the fit of a sample."""
         self.fitted_rows, self.fitted_call = self.reservoir.n_seen, len(self.history)
         self.fitted_groups = () if self.groups is None else self.groups.names
-        self.place = self._online(settings).begin(
-            self.mixture, sample, self.reservoir.seen_weight, theta, multipliers
+        self.state = self._online(settings).begin(
+            self.mixture, sample, self.reservoir.seen_weight, start
         )
 
     def _fit_sample(self, given: Settings, n_jobs: int) -> Solution:
@@ -277,20 +251,17 @@ class Stream:
         store = self._seated(self.reservoir.store(n_jobs))
         self.propensity = make_propensity(settings, store, self._seed())
         sample, seed = self._table(store), self._seed()
-        bound, finest = np.inf, 0.0
-        if settings.fairness_strength == "auto" and sample.n_groups > 1:
-            bound, finest = settings.max_gap, resolution(settings, sample)
-        assert self.place is not None
-        here = solve(settings, self.mixture, sample, seed, self.place.theta)
+        assert self.state is not None
+        here = solve(settings, self.mixture, sample, seed, self.state.start.theta)
         new = solve(settings, self.mixture, sample, seed)
 
         def rank(found: Solution, gain: float = 0.0) -> tuple[bool, int, float]:
-            return within(found.gap, bound, finest), found.filled, found.objective + gain
+            return replace(found, objective=found.objective + gain).rank
 
         # A new solution that is no better would only change what the clusters are.
         solution = new if rank(new) > rank(here, settings.tol) else here
         solution = self._numbered(solution, store)
-        self._settle(settings, sample, solution.theta, solution.multipliers)
+        self._settle(settings, sample, Beginning.at(solution))
         # Iterations that were not enough go on with the stream.
         return replace(solution, status=Status.CONVERGED)
 

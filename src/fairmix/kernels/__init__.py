@@ -1,12 +1,14 @@
 """The softmax pass on one block of rows."""
 
 from fairmix.kernels.labels import hard_labels, label_scores
-from fairmix.kernels.logits import Tilt, tilted
+from fairmix.kernels.logits import LogitMap, tilted
 from fairmix.kernels.softmax import Forward, backward, forward, log_densities
+from fairmix.kernels.sweep import Sweep
 
 __all__ = [
     "Forward",
-    "Tilt",
+    "LogitMap",
+    "Sweep",
     "backward",
     "forward",
     "hard_labels",

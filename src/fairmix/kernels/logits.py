@@ -24,7 +24,7 @@ class Weights(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Tilt:
+class LogitMap:
     """The map ``(b + <W, T(x)> + sum_g rho_g v[g]) / tau`` of rows to logits.
 
     Its weights are made once for all blocks of a kind.
@@ -41,9 +41,9 @@ class Tilt:
         return self.offsets is None and self.temperature == 1.0
 
     @cached_property
-    def untilted(self) -> Tilt:
+    def untilted(self) -> LogitMap:
         """The map without offsets and temperature."""
-        return self if self.plain else Tilt(self.logits)
+        return self if self.plain else LogitMap(self.logits)
 
     @cached_property
     def base(self) -> int:
@@ -96,17 +96,17 @@ def product(block: Block, weights: Weights, rows: slice | IntArray = ALL) -> Flo
     return out
 
 
-def tilted(block: Block, tilt: Tilt, rows: slice | IntArray = ALL) -> FloatArray:
+def tilted(block: Block, logit_map: LogitMap, rows: slice | IntArray = ALL) -> FloatArray:
     """Logits of some rows of the block, (K, n)."""
-    return product(block, tilt.weights(block), rows)
+    return product(block, logit_map.weights(block), rows)
 
 
-def lowered_logits(block: Block, tilt: Tilt) -> tuple[FloatArray, FloatArray]:
+def lowered_logits(block: Block, logit_map: LogitMap) -> tuple[FloatArray, FloatArray]:
     """Logits (K, n), and what was taken from all logits of each row, (n,)."""
-    out = product(block, tilt.weights(block, apart=True))
-    taken = out[tilt.base] + out.dtype.type(LOWERED)
-    out[tilt.base] = -LOWERED
-    if tilt.temperature < 1.0:
+    out = product(block, logit_map.weights(block, apart=True))
+    taken = out[logit_map.base] + out.dtype.type(LOWERED)
+    out[logit_map.base] = -LOWERED
+    if logit_map.temperature < 1.0:
         # Cold logits are so far apart that most sums of exp would be too large.
         top = out.max(axis=0)
         out -= top

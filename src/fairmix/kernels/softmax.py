@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmix.kernels.labels import winners
-from fairmix.kernels.logits import Tilt, lowered_logits, tilted
+from fairmix.kernels.logits import LogitMap, lowered_logits, tilted
 from fairmix.kernels.totals import Block, FloatArray, Logits, Totals, even
 
 NOTHING = np.zeros(0)
@@ -79,7 +79,7 @@ def _weighted_sum(values: FloatArray, weight: FloatArray | None) -> float:
 
 def forward(
     block: Block,
-    tilt: Tilt,
+    logit_map: LogitMap,
     *,
     likelihood: bool = True,
     hard: bool = False,
@@ -98,12 +98,12 @@ def forward(
     out.
     """
     log_likelihood = np.nan
-    if likelihood and not tilt.plain:
-        log_likelihood = _weighted_sum(log_densities(block, tilt), block.weight)
-    lowered, taken = lowered_logits(block, tilt)
-    hard_mass = _by_group(block, winners(block, lowered, tilt)) if hard else NOTHING
-    psi, logsumexp = _softmax(block, tilt, lowered, taken, rough=rough)
-    normaliser = tilt.temperature * logsumexp
+    if likelihood and not logit_map.plain:
+        log_likelihood = _weighted_sum(log_densities(block, logit_map), block.weight)
+    lowered, taken = lowered_logits(block, logit_map)
+    hard_mass = _by_group(block, winners(block, lowered, logit_map)) if hard else NOTHING
+    psi, logsumexp = _softmax(block, logit_map, lowered, taken, rough=rough)
+    normaliser = logit_map.temperature * logsumexp
     linear, mass, model_mass = _masses(block, psi) if masses else (None, None, None)
     curvature: FloatArray = NOTHING
     if within_groups:
@@ -115,7 +115,7 @@ def forward(
         linear=linear,
         n_groups=block.n_groups,
         weight=float(block.n_rows if block.weight is None else block.weight.sum()),
-        log_likelihood=normaliser if tilt.plain else log_likelihood,
+        log_likelihood=normaliser if logit_map.plain else log_likelihood,
         normaliser=normaliser,
         mass=mass,
         model_mass=model_mass,
@@ -125,14 +125,14 @@ def forward(
 
 
 def _softmax(
-    block: Block, tilt: Tilt, lowered: FloatArray, taken: FloatArray, *, rough: bool
+    block: Block, logit_map: LogitMap, lowered: FloatArray, taken: FloatArray, *, rough: bool
 ) -> tuple[FloatArray, float]:
     """Responsibilities (K, n) and the sum of logsumexp; ``lowered`` is overwritten.
 
     No search for the largest logit comes first: the base alone makes the sum of exp large enough.
     Where it is too large, the rows are worked out again, less their largest logit.
     """
-    top_known = tilt.temperature < 1.0
+    top_known = logit_map.temperature < 1.0
     with np.errstate(over="ignore", invalid="ignore"):
         psi = _exponential(lowered, top_known=top_known, rough=rough)
         total = psi.sum(axis=0)
@@ -140,7 +140,7 @@ def _softmax(
         logsumexp = _weighted_sum(each, block.weight)
     if not np.isfinite(logsumexp):
         far = np.flatnonzero(~np.isfinite(each))
-        near = tilted(block, tilt, far)
+        near = tilted(block, logit_map, far)
         top = near.max(axis=0)
         psi[:, far] = _exponential(near - top, top_known=True, rough=rough)
         total[far] = psi[:, far].sum(axis=0)
@@ -290,9 +290,9 @@ def _pulled(
     return q
 
 
-def log_densities(block: Block, tilt: Tilt) -> FloatArray:
+def log_densities(block: Block, logit_map: LogitMap) -> FloatArray:
     """Log-density of each row under the untilted mixture, (n,)."""
-    logits = tilted(block, tilt.untilted)
+    logits = tilted(block, logit_map.untilted)
     top = logits.max(axis=0)
     apart = _exponential(logits - top, top_known=True, rough=False)
     return np.asarray(top + np.log(apart.sum(axis=0)))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmix.input.columns import Columns
-from fairmix.kernels import Tilt, forward, hard_labels, log_densities
+from fairmix.kernels import LogitMap, forward, hard_labels, log_densities
 from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits, Rows
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import Propensity
@@ -28,13 +28,15 @@ class Assignment:
     labels: bool
 
     @cached_property
-    def _tilts(self) -> tuple[Tilt, Tilt]:
+    def _maps(self) -> tuple[LogitMap, LogitMap]:
         """For labels, as `Model.labels` makes them, and for responsibilities."""
-        return Tilt(self.logits, self.offsets), Tilt(self.logits, self.offsets, self.temperature)
+        return LogitMap(self.logits, self.offsets), LogitMap(
+            self.logits, self.offsets, self.temperature
+        )
 
     def __call__(self, block: Block) -> tuple[IntArray, FloatArray, FloatArray]:
         """Labels (n,) or none, and the masses (M, K)."""
-        crisp, soft = self._tilts
+        crisp, soft = self._maps
         labels = hard_labels(block, crisp)
         size = (block.n_indicators, len(self.logits.b))
         cells = block.groups * np.intp(size[1]) + labels
@@ -141,8 +143,8 @@ class Model:
 
     def labels(self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1) -> IntArray:
         """Cluster of each row, (N,): the most probable one, unless equal rows share theirs out."""
-        tilt = Tilt(self.mixture.logits(self.theta), self.offsets)
-        work = partial(hard_labels, tilt=tilt)
+        logit_map = LogitMap(self.mixture.logits(self.theta), self.offsets)
+        work = partial(hard_labels, logit_map=logit_map)
         return self._sweep(rows, work, groups, n_jobs, self.ties)
 
     def probabilities(
@@ -163,17 +165,17 @@ class Model:
         temperature: float,
         n_jobs: int,
     ) -> FloatArray:
-        tilt = Tilt(self.mixture.logits(self.theta), offsets, temperature)
+        logit_map = LogitMap(self.mixture.logits(self.theta), offsets, temperature)
 
         def work(block: Block) -> FloatArray:
-            return forward(block, tilt, likelihood=False).psi.T
+            return forward(block, logit_map, likelihood=False).psi.T
 
         return self._sweep(rows, work, groups, n_jobs)
 
     def log_densities(self, rows: Rows, *, n_jobs: int = 1) -> FloatArray:
         """Log-density of each row under the untilted mixture, (N,)."""
-        tilt = Tilt(self.mixture.logits(self.theta))
-        return self._sweep(rows, lambda block: log_densities(block, tilt), None, n_jobs)
+        logit_map = LogitMap(self.mixture.logits(self.theta))
+        return self._sweep(rows, lambda block: log_densities(block, logit_map), None, n_jobs)
 
     def has_densities(self, rows: Rows) -> bool:
         """Whether the logits of all rows are finite.

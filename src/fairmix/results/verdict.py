@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairmix.criteria import CRITERIA
+from fairmix.criteria.bounds import ROUNDING, SOFT_RESOLUTION, within
 
 __all__ = ["Verdict", "judge", "judge_counts", "label_resolution", "verdict_of"]
 
@@ -28,12 +29,6 @@ NO_BOUND = "no bound"
 # Groups of fewer rows are not judged, unless the user says otherwise: below 30 rows one of them
 # moves a rate by more than 0.03, which is more than the bounds that people ask for.
 MIN_GROUP_SIZE = 30
-
-# Probabilities are not made of rows; their rates are sums of rounded numbers. Far above rounding,
-# far below any bound that can be seen in a printed figure.
-SOFT_RESOLUTION = 1e-6
-# Rates are quotients of floats: two ways to compute the same one differ by this at most.
-ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -98,11 +93,6 @@ def met_of(word: str) -> bool | None:
     (True, False, None)
     """
     return {MET: True, MET_FOR_JUDGED: True, MISSED: False}.get(word)
-
-
-def within(value: float, bound: float, resolution: float = 0.0) -> bool:
-    """Whether a value is at most the bound, or at most what whole rows resolve. A NaN is not."""
-    return value <= max(bound, resolution) + ROUNDING
 
 
 def judge(

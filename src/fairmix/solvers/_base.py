@@ -1,4 +1,4 @@
-"""What all solvers share: the solution, its status, the history, Adam's directions."""
+"""What all solvers share: their shape, task and solution, the history, Adam's directions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from fairmix.criteria import Criterion, smallest_ratio
+from fairmix.criteria.bounds import SOFT_RESOLUTION
 from fairmix.kernels.totals import FloatArray
+from fairmix.mixture.mixture import Mixture
 from fairmix.solvers.objective import Objective, Point
 from fairmix.tables import Rowlike
 
@@ -48,7 +50,8 @@ class Solution:
 
     ``multipliers``, ``offsets`` (both M x K) and ``temperature`` are the tilt of the assignment;
     without one, responsibilities are those of the mixture. ``gap`` is the criterion on what was
-    bounded (NaN if nothing was), ``filled`` the number of clusters with members (0 if not counted).
+    bounded (NaN if nothing was), ``met`` whether it is within the bound, ``filled`` the number of
+    clusters with members (0 if not counted).
     """
 
     theta: FloatArray
@@ -59,16 +62,159 @@ class Solution:
     offsets: FloatArray | None = None
     temperature: float = 1.0
     gap: float = np.nan
+    met: bool = True
     filled: int = 0
+
+    @property
+    def rank(self) -> tuple[bool, int, float]:
+        """Of several solutions of one task, the best has the highest."""
+        return self.met, self.filled, self.objective
+
+
+class Beginning(NamedTuple):
+    """Where a climb begins: parameters and, of a tilt where they are known, multipliers (M, K)."""
+
+    theta: FloatArray
+    multipliers: FloatArray | None = None
+
+    @classmethod
+    def at(cls, end: Solution) -> Beginning:
+        """Where another climb has ended."""
+        return cls(end.theta, end.multipliers)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a solver is made for; an entry of `SOLVERS` makes one from it.
+
+    Attributes
+    ----------
+    criterion : Criterion
+        The measure of fairness.
+    strength : float or None
+        Strength of the penalty on the criterion; 0: a plain mixture. None: a bound must be met.
+    bound : float
+        What the criterion may be on all rows; infinite where ``strength`` is a number.
+    target : float
+        The bound to aim at where it is met on the rows of the climb alone: ``bound``, less the
+        sampling error of these rows, but no less than whole rows can resolve.
+    labels : bool
+        Whether the hard labels count, or the responsibilities.
+    aware : bool
+        Whether the assignment may depend on the group.
+    n_groups, n_batches : int
+        Groups that are compared, and E-steps that visit all rows.
+    max_iter, learning_rate : int or None, float or None
+        Choices of the user; None leaves them to the solver.
+    inner_iter, tol : int, float
+        Choices of the user.
+    patience : int or None
+        Points in a row that are no better before a climb ends; None leaves it to the solver.
+    online : bool
+        Whether the climb is one batch of a stream, where a few steps are enough.
+    """
+
+    criterion: Criterion
+    strength: float | None
+    bound: float
+    target: float
+    labels: bool
+    aware: bool
+    n_groups: int
+    n_batches: int
+    max_iter: int | None
+    learning_rate: float | None
+    inner_iter: int
+    tol: float
+    patience: int | None = None
+    online: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether fairness has no part in it."""
+        return self.strength == 0
 
 
 class Solver(Protocol):
-    """A frozen set of settings that climbs an objective."""
+    """A frozen set of settings that climbs an objective.
 
-    def solve(
-        self, objective: Objective, theta: FloatArray, *, callback: Callback | None = None
+    A solver knows rows through the passes of an objective alone. Those that inherit `ClimbOnly`
+    need no more than `climb` and `limited`.
+    """
+
+    @property
+    def max_iter(self) -> int:
+        """Iterations of a climb; at most so many, unless it is ``open_ended``."""
+
+    @property
+    def tol(self) -> float:
+        """Gain of the objective per iteration below which a climb has settled."""
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether a climb may take more than ``max_iter`` iterations."""
+
+    @property
+    def screens(self) -> bool:
+        """Whether starts are compared by short climbs of a sample before one goes on."""
+
+    @property
+    def samples_first(self) -> bool:
+        """Whether samples may do most of the climb of a plain mixture of many rows."""
+
+    def climb(
+        self, objective: Objective, start: Beginning, callback: Callback | None = None
     ) -> Solution:
-        """Climb from theta."""
+        """Climb from a start; solvers without a tilt leave its multipliers alone."""
+
+    def finish(self, mixture: Mixture, rough: Solution, near: Rowlike, table: Rowlike) -> Solution:
+        """What is left to do for all rows of a table after a climb, its components fixed.
+
+        ``near`` is the table or a sample of it, on which most of the work is done.
+        """
+
+    def limited(self, max_iter: int, *, settle: bool = True) -> Self:
+        """The same with other ``max_iter``; without ``settle`` it takes all of them."""
+
+
+class ClimbOnly:
+    """What holds of most solvers: a climb from any start is all that there is to do."""
+
+    open_ended: ClassVar[bool] = False
+    screens: ClassVar[bool] = False
+    samples_first: ClassVar[bool] = False
+
+    def finish(self, mixture: Mixture, rough: Solution, near: Rowlike, table: Rowlike) -> Solution:
+        """The solution of the climb as it is."""
+        return rough
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """An entry of `SOLVERS`.
+
+    Attributes
+    ----------
+    make : callable
+        Makes a `Solver` for a `Task`.
+    tilts : bool
+        Whether the solver tilts the assignment of each group. It then meets a bound, or weighs a
+        strength, by itself, may be aware, and needs P(group | x) when it is blind. Otherwise a
+        strength is a penalty of the objective that it climbs.
+    start : {"paper", "kmeans"}
+        Where climbs begin unless the user says: the paper's start, or the clusters of k-means.
+    """
+
+    make: Callable[[Task], Solver]
+    tilts: bool = False
+    start: Literal["paper", "kmeans"] = "paper"
+
+
+def resolution(criterion: Criterion, table: Rowlike, n_clusters: int, *, labels: bool) -> float:
+    """The gap of labels or responsibilities below which no solver can be asked to go."""
+    if not labels:
+        return SOFT_RESOLUTION
+    return criterion.resolution(table.group_sizes, table.rate_steps, n_clusters)
 
 
 @dataclass

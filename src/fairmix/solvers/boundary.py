@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmix.criteria import Criterion
-from fairmix.kernels import Tilt as Map
-from fairmix.kernels import label_scores
+from fairmix.kernels import LogitMap, label_scores
 from fairmix.kernels.totals import FEW_GROUPS, Block, FloatArray, IntArray, Logits
 from fairmix.tables import Rowlike
 
@@ -70,12 +69,12 @@ class Near(NamedTuple):
 class Gather:
     """Finds the rows of a block with the smallest lead of their label over any other."""
 
-    map: Map
+    logit_map: LogitMap
     most: int
 
     def __call__(self, block: Block) -> Near:
         """The closest rows of the block."""
-        scores = label_scores(block, self.map).T
+        scores = label_scores(block, self.logit_map).T
         lead = np.diff(np.partition(scores, -2, axis=1)[:, -2:], axis=1)[:, 0]
         rows: IntArray = np.arange(block.n_rows)
         if block.n_rows > self.most:
@@ -93,7 +92,7 @@ class Gather:
 def gather(table: Rowlike, logits: Logits, offsets: FloatArray) -> tuple[Near, float]:
     """The rows closest to a boundary, and a lead that all other rows have."""
     near: Near | None = None
-    for part in table.each(Gather(Map(logits, offsets), NEAR_ROWS)):
+    for part in table.each(Gather(LogitMap(logits, offsets), NEAR_ROWS)):
         near = part if near is None else near.joined(part)
         if len(near.lead) > NEAR_ROWS:
             near = near.take(np.sort(np.argpartition(near.lead, NEAR_ROWS)[:NEAR_ROWS]))

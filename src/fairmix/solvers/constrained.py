@@ -23,17 +23,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from fairmix.criteria import Criterion
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FloatArray, Logits
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers._base import Callback, Iteration, Solution, Status
+from fairmix.solvers._base import (
+    Beginning,
+    Callback,
+    ClimbOnly,
+    Iteration,
+    Solution,
+    Solver,
+    Status,
+)
 from fairmix.solvers.dual import Dual
-from fairmix.solvers.em import EM
-from fairmix.solvers.gradient import GradientDescent
 from fairmix.solvers.objective import Bounded, Objective
 from fairmix.solvers.quadratic import Bound
 
@@ -100,7 +107,7 @@ FINEST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class Measured:
     """Parameters and what a pass says of the rates that count."""
 
     theta: FloatArray
@@ -111,18 +118,18 @@ class Place:
 
 
 class Candidate(NamedTuple):
-    """A place in the order of preference."""
+    """Measured parameters in the order of preference."""
 
     met: bool
     filled: int
     log_likelihood: float
-    place: Place
+    measured: Measured
 
     @property
     def rank(self) -> tuple[bool, float, float]:
         """The better candidate has the higher one."""
         if not self.met:
-            return False, -self.place.gap, 0.0
+            return False, -self.measured.gap, 0.0
         return True, self.filled, self.log_likelihood
 
 
@@ -137,14 +144,14 @@ class SteadyWeights(Mixture):
 
 
 @dataclass(frozen=True)
-class Constrained:
+class Constrained(ClimbOnly):
     """Augmented Lagrangian for a bound.
 
     Parameters
     ----------
-    climber : EM or GradientDescent
-        The paper's solver. Its ``max_iter`` is shared out over the rounds of a plan; a second
-        plan has its own.
+    climber : Solver
+        Climbs an objective with a penalty, as the paper's solvers do. Its ``max_iter`` is shared
+        out over the rounds of a plan; a second plan has its own.
     criterion : Criterion
         Measures the rates.
     bound : float
@@ -153,24 +160,36 @@ class Constrained:
         Whether the bound is on the hard labels or on the responsibilities.
     """
 
-    climber: EM | GradientDescent
+    climber: Solver
     criterion: Criterion
     bound: float
     labels: bool = True
+
+    # Rounds are as many as the bound takes.
+    open_ended: ClassVar[bool] = True
 
     @property
     def max_iter(self) -> int:
         """Iterations of the climber in all rounds, unless a second plan is needed."""
         return self.climber.max_iter
 
-    def solve(
-        self, objective: Objective, theta: FloatArray, *, callback: Callback | None = None
+    @property
+    def tol(self) -> float:
+        """That of the climber."""
+        return self.climber.tol
+
+    def limited(self, max_iter: int, *, settle: bool = True) -> Constrained:
+        """The same with a climber of other ``max_iter``."""
+        return replace(self, climber=self.climber.limited(max_iter, settle=settle))
+
+    def climb(
+        self, objective: Objective, start: Beginning, callback: Callback | None = None
     ) -> Solution:
-        """Climb from theta on an objective without a penalty."""
+        """Climb on an objective without a penalty. The solution has no tilt."""
         history: list[Iteration] = []
         plans = LABELS if self.labels else PROBABILITIES
         climbs: Iterable[Climb] = (
-            Climb(self, plan, objective, theta, history, callback) for plan in plans
+            Climb(self, plan, objective, start, history, callback) for plan in plans
         )
         if not self.labels:
             climbs = list(climbs)
@@ -188,14 +207,15 @@ class Constrained:
         best = chosen.found
         if not best.met:
             best = chosen.judge(
-                chosen.repair.search(best.place.theta, LAST_REPAIR_STEPS, LAST_SEARCHES)
+                chosen.repair.search(best.measured.theta, LAST_REPAIR_STEPS, LAST_SEARCHES)
             )
         return Solution(
-            theta=best.place.theta,
+            theta=best.measured.theta,
             objective=best.log_likelihood,
             status=chosen.status if best.met else Status.BOUND_MISSED,
             history=history,
-            gap=best.place.gap,
+            gap=best.measured.gap,
+            met=best.met,
             filled=best.filled,
         )
 
@@ -208,7 +228,7 @@ class Climb:
         solver: Constrained,
         plan: Plan,
         objective: Objective,
-        theta: FloatArray,
+        start: Beginning,
         history: list[Iteration],
         callback: Callback | None,
     ) -> None:
@@ -220,10 +240,10 @@ class Climb:
         self.history, self.callback = history, callback
         steps = max(1, solver.climber.max_iter // ROUNDS)
         # Rounds never settle on their own: the multipliers move between them.
-        self.climber = replace(solver.climber, max_iter=steps, tol=0.0)
+        self.climber = solver.climber.limited(steps, settle=False)
         self.repair = Repair(objective, criterion, bound, solver.labels)
         dual = Dual(criterion, Bound(criterion, bound), labels=False, temperature=plan.start)
-        self.theta = dual.climb(objective, theta).theta
+        self.theta = dual.climb(objective, start).theta
         shape = (len(objective.table.group_sizes), objective.mixture.n_components)
         self.penalty = Bounded(criterion, bound, plan.rho, np.zeros(shape))
         self.best: Candidate | None = None
@@ -252,22 +272,22 @@ class Climb:
 
     def _round(self, tau: float) -> None:
         penalised = replace(self.objective, penalty=self.penalty, temperature=tau)
-        climbed = self.climber.solve(penalised, self.theta, callback=self.callback)
+        climbed = self.climber.climb(penalised, Beginning(self.theta), self.callback)
         self.history += _later(climbed.history, self.history)
         self.penalty = self.penalty.updated(penalised.evaluate(climbed.theta).rates)
         self.rounds += 1
         searching = self.plan.at_least is not None and self.rounds >= self.plan.at_least
         repair = self.repair.search if searching else self.repair
         new = self.judge(repair(climbed.theta, REPAIR_STEPS))
-        self.theta = new.place.theta if new.met else climbed.theta
+        self.theta = new.measured.theta if new.met else climbed.theta
         if self.best is None or new.rank > self.best.rank:
             self.best = new
 
-    def judge(self, place: Place) -> Candidate:
-        """A place with its log-likelihood."""
-        totals = self.objective.table.softmax_pass(place.logits, alpha=0.0)
+    def judge(self, here: Measured) -> Candidate:
+        """With the log-likelihood."""
+        totals = self.objective.table.softmax_pass(Sweep(here.logits, alpha=0.0))
         log_likelihood = totals.log_likelihood / totals.weight
-        return Candidate(place.gap <= self.bound, place.filled, log_likelihood, place)
+        return Candidate(here.gap <= self.bound, here.filled, log_likelihood, here)
 
     def _finished(self, before: Candidate | None) -> bool:
         """Whether the last round leaves nothing to gain."""
@@ -291,96 +311,98 @@ class Repair:
     bound: float
     labels: bool
 
-    def __call__(self, theta: FloatArray, steps: int) -> Place:
-        """The first place within the bound, else the one that comes closest."""
-        place = self._measure(theta)
-        if place.gap <= self.bound:
-            return place
-        spread = 1 / np.sqrt(self._curvature(place))
+    def __call__(self, theta: FloatArray, steps: int) -> Measured:
+        """The first parameters within the bound, else those that come closest."""
+        here = self._measure(theta)
+        if here.gap <= self.bound:
+            return here
+        spread = 1 / np.sqrt(self._curvature(here))
         aim, length = AIM * self.bound, 1.0
-        move = self._move(place, aim, spread)
+        move = self._move(here, aim, spread)
         for _ in range(steps):
-            new = self._moved(place, length * move)
+            new = self._moved(here, length * move)
             aim = max(0.0, aim - 0.1 * max(new.gap - self.bound, 0.0))
-            kept = new.filled >= place.filled
+            kept = new.filled >= here.filled
             if kept and new.gap <= self.bound:
                 return new
-            if kept and new.gap < place.gap:
-                place, length = new, min(1.0, 2 * length)
-                move = self._move(place, aim, spread)
+            if kept and new.gap < here.gap:
+                here, length = new, min(1.0, 2 * length)
+                move = self._move(here, aim, spread)
             else:
                 length /= 2
-        return place
+        return here
 
-    def search(self, theta: FloatArray, steps: int, times: int = 1) -> Place:
+    def search(self, theta: FloatArray, steps: int, times: int = 1) -> Measured:
         """Steps and then, for labels that are still short of the bound, random ones."""
-        place = self(theta, steps)
+        here = self(theta, steps)
         if not self.labels:
-            return place
+            return here
         rng = np.random.default_rng(0)
         for temperature in times * SEARCH_TEMPERATURES:
-            if place.gap <= self.bound:
+            if here.gap <= self.bound:
                 break
-            place = self._scatter(place, temperature, rng)
-        return place
+            here = self._scatter(here, temperature, rng)
+        return here
 
-    def _scatter(self, place: Place, temperature: float, rng: np.random.Generator) -> Place:
-        """The best place after a step to random rates between here and the bound, or around."""
-        spread = 1 / np.sqrt(self._curvature(place))
-        slopes = self._jacobian(place, temperature) * spread
+    def _scatter(self, here: Measured, temperature: float, rng: np.random.Generator) -> Measured:
+        """The best parameters after a step to random rates towards the bound, or around."""
+        spread = 1 / np.sqrt(self._curvature(here))
+        slopes = self._jacobian(here, temperature) * spread
         inverse = np.linalg.pinv(slopes, rcond=WEAKEST)
-        missing = self.criterion.project(place.rates, 0.5 * self.bound) - place.rates
+        missing = self.criterion.project(here.rates, 0.5 * self.bound) - here.rates
         one_row = 1 / float(self.objective.table.group_sizes.max())
-        best = place
+        best = here
         for _ in range(SEARCH_AIMS):
-            width = one_row * max(place.gap / one_row, 1.0) ** rng.random()
+            width = one_row * max(here.gap / one_row, 1.0) ** rng.random()
             aim = 2 * rng.random() * missing + rng.normal(scale=width, size=missing.shape)
-            new = self._moved(place, spread * _short(inverse @ aim.ravel()))
+            new = self._moved(here, spread * _short(inverse @ aim.ravel()))
             if new.filled >= best.filled and new.gap < best.gap:
                 best = new
         return best
 
-    def _moved(self, place: Place, move: FloatArray) -> Place:
-        return self._measure(self.objective.mixture.clip(place.theta + move))
+    def _moved(self, here: Measured, move: FloatArray) -> Measured:
+        return self._measure(self.objective.mixture.clip(here.theta + move))
 
-    def _measure(self, theta: FloatArray) -> Place:
+    def _measure(self, theta: FloatArray) -> Measured:
         logits = self.objective.mixture.logits(theta)
-        totals = self.objective.table.softmax_pass(logits, alpha=0.0, likelihood=False, hard=True)
+        totals = self.objective.table.softmax_pass(
+            Sweep(logits, alpha=0.0, likelihood=False, hard=True)
+        )
         soft, hard = totals.mass, totals.hard_mass
         rates = (hard if self.labels else soft) / self.objective.table.group_sizes[:, None]
         filled = int((hard.sum(axis=0) > 0).sum())
-        return Place(theta, logits, rates, self.criterion.value(rates), filled)
+        return Measured(theta, logits, rates, self.criterion.value(rates), filled)
 
-    def _move(self, place: Place, aim: float, spread: FloatArray) -> FloatArray:
+    def _move(self, here: Measured, aim: float, spread: FloatArray) -> FloatArray:
         """The step that should bring the rates to ``aim``."""
-        missing = (self.criterion.project(place.rates, aim) - place.rates).ravel()
+        missing = (self.criterion.project(here.rates, aim) - here.rates).ravel()
         temperature = REPAIR_TEMPERATURE if self.labels else 1.0
-        jacobian = self._jacobian(place, temperature) * spread
+        jacobian = self._jacobian(here, temperature) * spread
         u = np.linalg.lstsq(jacobian, missing, rcond=WEAKEST)[0]
         return np.asarray(spread * _short(u))
 
-    def _jacobian(self, place: Place, temperature: float = 1.0) -> FloatArray:
+    def _jacobian(self, here: Measured, temperature: float = 1.0) -> FloatArray:
         """Derivative of the rates of softmax(logits / temperature) in theta, (M K, P)."""
         sizes = self.objective.table.group_sizes
         rows = []
-        for g, k in np.ndindex(*place.rates.shape):
-            pull = np.zeros(place.rates.shape)
+        for g, k in np.ndindex(*here.rates.shape):
+            pull = np.zeros(here.rates.shape)
             pull[g, k] = 1 / sizes[g]
             totals = self.objective.table.softmax_pass(
-                place.logits, alpha=0.0, pull=pull, temperature=temperature, likelihood=False
+                Sweep(here.logits, alpha=0.0, pull=pull, temperature=temperature, likelihood=False)
             )
-            rows.append(self.objective.mixture.pullback(place.theta, totals.sums))
+            rows.append(self.objective.mixture.pullback(here.theta, totals.sums))
         return np.array(rows)
 
-    def _curvature(self, place: Place) -> FloatArray:
+    def _curvature(self, here: Measured) -> FloatArray:
         """Minus the second derivatives of EM's surrogate, by random differences, in one pass."""
         objective, rng, width = self.objective, np.random.default_rng(0), 1e-4
-        sums = objective.expect(place.theta, place.logits)[0].sums
-        diagonal = np.zeros(len(place.theta))
+        sums = objective.expect(here.theta, here.logits)[0].sums
+        diagonal = np.zeros(len(here.theta))
         for _ in range(PROBES):
             probe = rng.choice([-1.0, 1.0], size=len(diagonal))
-            ahead = objective.mixture.pullback(place.theta + width * probe, sums)
-            behind = objective.mixture.pullback(place.theta - width * probe, sums)
+            ahead = objective.mixture.pullback(here.theta + width * probe, sums)
+            behind = objective.mixture.pullback(here.theta - width * probe, sums)
             diagonal -= probe * (ahead - behind) / (2 * width * PROBES)
         diagonal = np.abs(diagonal)
         return np.asarray(np.maximum(diagonal, FLATTEST * diagonal.mean()))

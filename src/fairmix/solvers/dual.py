@@ -19,16 +19,28 @@ the labels themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from fairmix.criteria import Criterion
-from fairmix.kernels.totals import FloatArray, Logits
+from fairmix.criteria.bounds import within
+from fairmix.kernels import Sweep
+from fairmix.kernels.totals import FEW_GROUPS, FloatArray, Logits
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers._base import Callback, Recorder, Solution, Status
+from fairmix.solvers._base import (
+    Beginning,
+    Callback,
+    ClimbOnly,
+    Recorder,
+    Solution,
+    Status,
+    Task,
+    resolution,
+)
 from fairmix.solvers.objective import Objective, Point
 from fairmix.solvers.polish import Polish
-from fairmix.solvers.quadratic import Bound, Constraint
+from fairmix.solvers.quadratic import Bound, Constraint, Strength
 from fairmix.solvers.tilt import Tilt
 from fairmix.tables import Rowlike
 
@@ -50,8 +62,21 @@ LABEL_CHECKS = 3
 WEIGHT_PASSES = 3
 
 
+# Iterations of a climb at most: of few groups, and the least of many, of which each takes longer.
+ITERATIONS, LEAST_ITERATIONS = 200, 40
+# Of the E-step where labels count.
+COOL = 0.3
+
+
+class Goal(NamedTuple):
+    """How well the dual is to be solved, in units of rates, and in how many steps at most."""
+
+    accuracy: float
+    steps: int
+
+
 @dataclass(frozen=True)
-class Dual:
+class Dual(ClimbOnly):
     """Posterior-regularised EM.
 
     Parameters
@@ -86,17 +111,29 @@ class Dual:
     tol: float = 1e-5
     patience: int = 5
 
-    def solve(
-        self,
-        objective: Objective,
-        theta: FloatArray,
-        *,
-        callback: Callback | None = None,
-        multipliers: FloatArray | None = None,
-    ) -> Solution:
-        """Climb from theta, then make the labels (or responsibilities) meet the constraint."""
-        rough = self.climb(objective, theta, callback=callback, multipliers=multipliers)
-        return self.finish(objective.mixture, rough, objective.table, objective.table)
+    screens: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, task: Task) -> Self:
+        """For a task with groups to compare."""
+        iterations = ITERATIONS * FEW_GROUPS // max(task.n_groups, FEW_GROUPS)
+        iterations = max(LEAST_ITERATIONS, iterations) * task.n_batches
+        return cls(
+            task.criterion,
+            Bound(task.criterion, task.bound)
+            if task.strength is None
+            else Strength(task.criterion, task.strength),
+            labels=task.labels,
+            temperature=COOL if task.labels else 1.0,
+            equal_weights=task.labels or not task.aware,
+            max_iter=iterations if task.max_iter is None else task.max_iter,
+            tol=task.tol,
+            patience=cls.patience if task.patience is None else task.patience,
+        )
+
+    def limited(self, max_iter: int, *, settle: bool = True) -> Self:
+        """The same with other ``max_iter``; without ``settle`` it takes all of them."""
+        return replace(self, max_iter=max_iter, tol=self.tol if settle else 0.0)
 
     def finish(self, mixture: Mixture, rough: Solution, near: Rowlike, table: Rowlike) -> Solution:
         """The tilt that meets the constraint on all rows of a table, components fixed.
@@ -105,37 +142,41 @@ class Dual:
         """
         theta = rough.theta
         logits = mixture.logits(theta)
-        tilt = Tilt(near, mixture.n_components, rough.multipliers)
+        tilt = Tilt.of(near, mixture.n_components, rough.multipliers)
         if self.labels:
-            self._cool(tilt, logits)
-        bound = self.constraint.bound if isinstance(self.constraint, Bound) else np.inf
+            tilt = self._cooled(tilt, logits)
+        bound = self.constraint.bound
         polish = Polish(self.criterion, bound, self.labels, self._final_temperature)
         if table is near:
-            view = polish.look(tilt, logits)
+            look = polish.look(tilt, logits)
         else:
-            tilt, view = polish.carry_over(tilt, logits, table)
+            look = polish.carry_over(tilt, logits, table)
         if self.equal_weights:
             theta = _density_weights(mixture, near, theta)
         # The offsets take back what the density's weights add to the logits of the map.
         taken = mixture.log_weights(rough.theta) - mixture.log_weights(theta)
         for _ in range(LABEL_CHECKS):
-            best = polish.run(tilt, logits, view)
-            tilt.multipliers = best.multipliers
-            offsets = tilt.offsets + taken
-            beyond = polish.rounded(tilt, mixture.logits(theta), offsets, best)
+            best = polish.run(logits, look)
+            offsets = best.tilt.offsets + taken
+            beyond = polish.rounded(best, mixture.logits(theta), offsets)
             if beyond <= 0:
                 break
             polish = replace(polish, bound=max(0.0, polish.bound - beyond))
-            view = best
+            look = best
         return Solution(
             theta=theta,
-            objective=tilt.value(best.totals),
+            objective=best.tilt.value(best.totals),
             status=rough.status,
             history=rough.history,
-            multipliers=tilt.multipliers,
+            multipliers=best.tilt.multipliers,
             offsets=offsets,
             temperature=self._final_temperature,
             gap=best.gap,
+            met=within(
+                best.gap,
+                bound,
+                resolution(self.criterion, table, mixture.n_components, labels=self.labels),
+            ),
             filled=int((best.totals.hard_mass.sum(axis=0) > 0).sum()),
         )
 
@@ -144,22 +185,19 @@ class Dual:
         return LABEL_TEMPERATURE if self.labels else self.temperature
 
     def climb(
-        self,
-        objective: Objective,
-        theta: FloatArray,
-        *,
-        callback: Callback | None = None,
-        multipliers: FloatArray | None = None,
+        self, objective: Objective, start: Beginning, callback: Callback | None = None
     ) -> Solution:
         """EM alone: one pass per iteration for the components and the tilt."""
         mixture, table = objective.mixture, objective.table
-        tilt = Tilt(objective.fair, mixture.n_components, multipliers)
+        tilt = Tilt.of(objective.fair, mixture.n_components, start.multipliers)
         one_pass = objective.fair_table is None
         steps = objective.n_batches
-        theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
+        theta = self._levelled(mixture, start.theta)
         recorder = Recorder(self.criterion, tilt.table, self.tol, 1, callback)
         status = Status.MAX_ITER
-        best, highest, waited = (-np.inf, theta, tilt.multipliers), -np.inf, 0
+        best: Beginning | None = None
+        reached = highest = -np.inf
+        waited = 0
         # Batches differ, and with them the values that follow.
         close = self.tol * (FINISHED if steps == 1 else 1.0)
         for _ in range(self.max_iter):
@@ -174,7 +212,7 @@ class Dual:
                 # Values are those of the rows whose rates count. Where components learn from
                 # others, a start that was fitted to these rows would look best for ever.
                 if value > highest or not one_pass:
-                    best = (value, theta, tilt.multipliers)
+                    best, reached = Beginning(theta, tilt.multipliers), value
                 highest = max(highest, value)
             past = recorder.rows[-1 - steps].objective if len(recorder.rows) > steps else np.inf
             residual = tilt.residual(rates, totals, self.temperature, self.constraint)
@@ -182,32 +220,41 @@ class Dual:
             if settled or waited >= self.patience * steps:
                 status = Status.CONVERGED
                 break
-            tilt.step(rates, totals, self.temperature, self.constraint, REACH)
+            tilt = tilt.step(rates, totals, self.temperature, self.constraint, REACH)
             if missing < READY:
                 if not one_pass:
                     totals = tilt.expect(table, logits, self.temperature)
-                theta = mixture.maximize(totals.sums)
-                theta = mixture.with_equal_weights(theta) if self.equal_weights else theta
-        value, *point = best
-        theta, multipliers = point if np.isfinite(value) else (theta, tilt.multipliers)
-        return Solution(theta, value, status, recorder.rows, multipliers)
+                theta = self._levelled(mixture, mixture.maximize(totals.sums))
+        if best is None or not np.isfinite(reached):
+            # Nothing was allowed, and what came last is closest to it.
+            best = Beginning(theta, tilt.multipliers)
+        return Solution(best.theta, reached, status, recorder.rows, best.multipliers)
 
-    def _cool(self, tilt: Tilt, logits: Logits) -> None:
+    def _levelled(self, mixture: Mixture, theta: FloatArray) -> FloatArray:
+        """Parameters as the map sees them, with equal weights where it ignores them."""
+        return mixture.with_equal_weights(theta) if self.equal_weights else theta
+
+    def solved(self, tilt: Tilt, logits: Logits, temperature: float, goal: Goal) -> Tilt:
+        """The tilt that solves the dual for fixed components, by Newton steps."""
+        for _ in range(goal.steps):
+            totals = tilt.measure(logits, temperature, alpha=0.0)
+            rates = tilt.rates(totals)
+            if tilt.residual(rates, totals, temperature, self.constraint) < goal.accuracy:
+                break
+            tilt = tilt.step(rates, totals, temperature, self.constraint, REACH)
+        return tilt
+
+    def _cooled(self, tilt: Tilt, logits: Logits) -> Tilt:
         """Follow the solution of the dual down to the temperature of labels."""
         for temperature, accuracy in COOLING:
-            if temperature >= self.temperature:
-                continue
-            for _ in range(COOLING_STEPS):
-                totals = tilt.measure(logits, temperature, alpha=0.0)
-                rates = tilt.rates(totals)
-                if tilt.residual(rates, totals, temperature, self.constraint) < accuracy:
-                    break
-                tilt.step(rates, totals, temperature, self.constraint, REACH)
+            if temperature < self.temperature:
+                tilt = self.solved(tilt, logits, temperature, Goal(accuracy, COOLING_STEPS))
+        return tilt
 
 
 def _density_weights(mixture: Mixture, table: Rowlike, theta: FloatArray) -> FloatArray:
     """Maximum-likelihood weights for given components, by a few EM steps."""
     for _ in range(WEIGHT_PASSES):
-        mass = table.softmax_pass(mixture.logits(theta), alpha=0.0).mass.sum(axis=0)
+        mass = table.softmax_pass(Sweep(mixture.logits(theta), alpha=0.0)).mass.sum(axis=0)
         theta = mixture.with_weights(theta, mass / mass.sum())
     return theta

@@ -6,18 +6,29 @@ Without a penalty the M-step is closed-form, which is ordinary EM.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from fairmix.criteria import Criterion
-from fairmix.kernels.totals import FloatArray
-from fairmix.solvers._base import Adam, Callback, Recorder, Solution, Status
+from fairmix.solvers._base import (
+    Adam,
+    Beginning,
+    Callback,
+    ClimbOnly,
+    Recorder,
+    Solution,
+    Status,
+    Task,
+)
 from fairmix.solvers.objective import Objective, Point, Surrogate
 
 # Rounds of R inner steps, each with half the step of the one before, until Q_fair has risen.
 ROUNDS = 10
+# Iterations at each batch of a stream.
+STREAM_STEPS = 3
 
 
 @dataclass(frozen=True)
-class EM:
+class EM(ClimbOnly):
     """Generalised EM.
 
     Parameters
@@ -41,11 +52,30 @@ class EM:
     learning_rate: float = 1e-2
     tol: float = 1e-4
 
-    def solve(
-        self, objective: Objective, theta: FloatArray, *, callback: Callback | None = None
+    samples_first: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, task: Task) -> EM:
+        """For a task, with the paper's numbers where the user leaves them open."""
+        em = cls(
+            task.criterion,
+            # An iteration sees one batch.
+            max_iter=cls.max_iter * task.n_batches if task.max_iter is None else task.max_iter,
+            inner_iter=task.inner_iter,
+            learning_rate=cls.learning_rate if task.learning_rate is None else task.learning_rate,
+            tol=task.tol,
+        )
+        return em.limited(STREAM_STEPS, settle=False) if task.online else em
+
+    def limited(self, max_iter: int, *, settle: bool = True) -> EM:
+        """The same with other ``max_iter``; without ``settle`` it takes all of them."""
+        return replace(self, max_iter=max_iter, tol=self.tol if settle else 0.0)
+
+    def climb(
+        self, objective: Objective, start: Beginning, callback: Callback | None = None
     ) -> Solution:
-        """Climb from theta."""
-        plain = objective.penalty is None
+        """Climb from the parameters of a start. There is no tilt."""
+        theta, plain = start.theta, objective.penalty is None
         window = (1 if plain else 10) * objective.n_batches
         tol = self.tol / objective.n_batches
         recorder = Recorder(self.criterion, objective.fair, tol, window, callback)

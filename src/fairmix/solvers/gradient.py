@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairmix.criteria import Criterion
-from fairmix.kernels.totals import FloatArray
-from fairmix.solvers._base import Adam, Callback, Recorder, Solution, Status
+from fairmix.solvers._base import (
+    Adam,
+    Beginning,
+    Callback,
+    ClimbOnly,
+    Recorder,
+    Solution,
+    Status,
+    Task,
+)
 from fairmix.solvers.objective import Objective
 
 # Steps between two updates of the penalty's multipliers, and over which progress is judged.
 UPDATE_EVERY = 10
 WINDOW = 500
+# Steps at each batch of a stream.
+STREAM_STEPS = 30
 
 
 @dataclass(frozen=True)
-class GradientDescent:
+class GradientDescent(ClimbOnly):
     """Gradient steps; the best parameters seen are the solution.
 
     With mini-batches, each step sees one batch, and the rows whose rates count.
@@ -37,12 +47,28 @@ class GradientDescent:
     learning_rate: float = 1e-3
     tol: float = 1e-6
 
-    def solve(
-        self, objective: Objective, theta: FloatArray, *, callback: Callback | None = None
+    @classmethod
+    def of(cls, task: Task) -> GradientDescent:
+        """For a task, with the paper's numbers where the user leaves them open."""
+        steps = cls(
+            task.criterion,
+            max_iter=cls.max_iter if task.max_iter is None else task.max_iter,
+            learning_rate=cls.learning_rate if task.learning_rate is None else task.learning_rate,
+            # One of EM's iterations is ten steps of ten times the length.
+            tol=task.tol / 100,
+        )
+        return steps.limited(STREAM_STEPS, settle=False) if task.online else steps
+
+    def limited(self, max_iter: int, *, settle: bool = True) -> GradientDescent:
+        """The same with other ``max_iter``; without ``settle`` it takes all of them."""
+        return replace(self, max_iter=max_iter, tol=self.tol if settle else 0.0)
+
+    def climb(
+        self, objective: Objective, start: Beginning, callback: Callback | None = None
     ) -> Solution:
-        """Climb from theta."""
+        """Climb from the parameters of a start. There is no tilt."""
         recorder = Recorder(self.criterion, objective.fair, self.tol, WINDOW, callback)
-        adam = Adam(len(theta))
+        theta, adam = start.theta, Adam(len(start.theta))
         best = None
         status = Status.MAX_ITER
         for number in range(self.max_iter):
@@ -59,5 +85,5 @@ class GradientDescent:
             theta = objective.mixture.clip(theta + self.learning_rate * direction)
             if number % UPDATE_EVERY == UPDATE_EVERY - 1:
                 objective = objective.updated(point)
-        assert best is not None
+        best = objective.evaluate(theta) if best is None else best
         return Solution(best.theta, best.value, status, recorder.rows)

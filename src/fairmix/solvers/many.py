@@ -9,7 +9,6 @@ as long as there are groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from fairmix.criteria import Face
 from fairmix.kernels.totals import FloatArray
+from fairmix.solvers.local_model import LocalModel, State, backtrack, to_the_bend
 
 # The price of leaving the allowed rates doubles from round to round, up to so many units of H.
 HIGHEST_PRICE = 60.0
@@ -40,6 +40,18 @@ class Curvature(Protocol):
 
     def newton(self, gradient: FloatArray, face: Face, sigma: float, damping: float) -> FloatArray:
         """The step that solves ``(H + sigma D + damping) step = gradient``, D the face's slope."""
+
+
+@dataclass(frozen=True, eq=False)
+class ManyGroups(LocalModel):
+    """A local model whose H has the structure of many groups."""
+
+    curvature: Curvature
+
+    @property
+    def unit(self) -> float:
+        """Mean of the diagonal of H."""
+        return self.curvature.unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,13 +165,6 @@ class Demand(Protocol):
         """Its value at rates that are not forbidden."""
 
 
-class _State(NamedTuple):
-    value: float
-    gradient: FloatArray
-    nearest: FloatArray
-    w: FloatArray
-
-
 class Accuracy(NamedTuple):
     """When a solution is good enough.
 
@@ -178,35 +183,16 @@ class Accuracy(NamedTuple):
     evaluations: int = 2000
 
 
-def many_multipliers(
-    multipliers: FloatArray,
-    rates: FloatArray,
-    curvature: Curvature,
-    demand: Demand,
-    accuracy: Accuracy,
-) -> FloatArray:
-    """Multipliers that minimise the local model of the dual.
-
-    Parameters
-    ----------
-    multipliers : (M, K) array
-        lambda_0.
-    rates : (M, K) array
-        Minus the gradient of the smooth part.
-    curvature : Curvature
-        H.
-    demand : Demand
-        h is the conjugate of its penalty.
-    accuracy : Accuracy
-        When to end.
-    """
+def many_multipliers(model: ManyGroups, demand: Demand, accuracy: Accuracy) -> FloatArray:
+    """Multipliers that minimise the local model; h is the conjugate of the demand's penalty."""
+    multipliers, rates, curvature = model.multipliers, model.rates, model.curvature
     sigma = unit = max(curvature.unit, 1e-12)
     # The rates themselves, where multipliers solve the dual already.
     c = demand.nearest(rates + sigma * multipliers, sigma)
     tol = max(accuracy.tol, accuracy.share * float(np.abs(rates - c).max()))
     now, left = multipliers, accuracy.evaluations
 
-    def evaluate(point: FloatArray) -> _State:
+    def evaluate(point: FloatArray) -> State:
         nonlocal left
         left -= 1
         d = point - multipliers
@@ -216,7 +202,7 @@ def many_multipliers(
         away = w - nearest
         value = np.vdot(0.5 * bent - rates, d) - demand.penalty(nearest)
         value += (np.vdot(w, w) - np.vdot(away, away)) / (2 * sigma)
-        return _State(float(value), curvature.along(bent - rates + nearest), nearest, w)
+        return State(float(value), curvature.along(bent - rates + nearest), nearest, w)
 
     while left > 0:
         state = evaluate(now)
@@ -229,7 +215,7 @@ def many_multipliers(
             face = demand.face(state.w, state.nearest)
             step = -curvature.newton(state.gradient, face, sigma, damping)
             slope = float(np.vdot(state.gradient, step))
-            now, state = _backtrack(evaluate, now, state, step, slope)
+            now, state = backtrack(evaluate, now, state, step, slope, to_the_bend)
             if -slope < 1e-17:
                 break
         moved = float(np.abs(state.nearest - c).max())
@@ -238,21 +224,3 @@ def many_multipliers(
             break
         sigma = min(2 * sigma, HIGHEST_PRICE * unit)
     return now
-
-
-def _backtrack(
-    evaluate: Callable[[FloatArray], _State],
-    now: FloatArray,
-    state: _State,
-    step: FloatArray,
-    slope: float,
-) -> tuple[FloatArray, _State]:
-    """Shorten the step, by the slopes at its two ends, until the value falls enough."""
-    length = 1.0
-    while True:
-        new = evaluate(now + length * step)
-        enough = state.value + 1e-4 * length * slope + 1e-13 * abs(state.value)
-        if new.value <= enough or length < 1e-6:
-            return now + length * step, new
-        rise = float(np.vdot(new.gradient, step))
-        length *= min(max(slope / (slope - rise), 0.1), 0.7) if rise > 0 else 0.5

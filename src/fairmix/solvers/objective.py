@@ -13,9 +13,14 @@ from typing import Protocol, Self
 import numpy as np
 
 from fairmix.criteria import Criterion
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FloatArray, Logits, Totals
 from fairmix.mixture.mixture import Mixture
-from fairmix.tables import Batches, Rowlike
+from fairmix.tables import Rowlike
+
+# How sharply the multipliers of a penalty follow the rates, in units of the strength: the value
+# at which fits of the paper's data sets neither stall nor lose clusters.
+SHARPNESS = 100.0
 
 
 class Penalty(Protocol):
@@ -47,6 +52,11 @@ class Scaled:
     strength: float
     sharpness: float
     y: FloatArray
+
+    @classmethod
+    def of(cls, criterion: Criterion, strength: float, shape: tuple[int, int]) -> Self:
+        """The penalty of rates of a shape (M, K) before the first climb."""
+        return cls(criterion, strength, SHARPNESS * strength, np.zeros(shape))
 
     def value(self, rates: FloatArray) -> float:
         """Value at rates."""
@@ -139,26 +149,23 @@ class Objective:
     @property
     def n_batches(self) -> int:
         """E-steps that visit all rows."""
-        return len(self.table.parts) if isinstance(self.table, Batches) else 1
+        return self.table.n_batches
 
     def fresh(self) -> Objective:
         """The same with no totals of an earlier start in its mini-batches."""
-        if isinstance(self.table, Batches):
-            return replace(self, table=self.table.fresh())
-        return self
+        return replace(self, table=self.table.fresh())
 
     def turn(self) -> Objective:
         """The objective of the next mini-batch, or this one where there are none."""
-        if not isinstance(self.table, Batches):
-            return self
-        return replace(self, table=self.table.parts[self.table.next_part()], fair_table=self.fair)
+        batch = self.table.next_batch()
+        return self if batch is self.table else replace(self, table=batch, fair_table=self.fair)
 
     def evaluate(self, theta: FloatArray) -> Point:
         """Value and rates at theta."""
         return self._point(theta, self.mixture.logits(theta))
 
     def _point(self, theta: FloatArray, logits: Logits, totals: Totals | None = None) -> Point:
-        totals = self.table.softmax_pass(logits, alpha=0.0) if totals is None else totals
+        totals = self.table.softmax_pass(Sweep(logits, alpha=0.0)) if totals is None else totals
         rates = self.rates(totals) if self._one_pass else self.fair_rates(logits)
         log_likelihood = totals.log_likelihood / totals.weight
         value = log_likelihood - self.penalty_value(rates)
@@ -169,9 +176,9 @@ class Objective:
         alpha = 1 / self.table.weight_sum
         pull = self.pull(point.rates)
         if self._one_pass:
-            sums = self.table.softmax_pass(point.logits, alpha=alpha, pull=pull).sums
+            sums = self.table.softmax_pass(Sweep(point.logits, alpha=alpha, pull=pull)).sums
         else:
-            sums = self.table.softmax_pass(point.logits, alpha=alpha).sums
+            sums = self.table.softmax_pass(Sweep(point.logits, alpha=alpha)).sums
             sums = sums + self.fair_sums(point.logits, pull)
         return self.mixture.pullback(point.theta, sums)
 
@@ -182,7 +189,7 @@ class Objective:
         responsibilities, too.
         """
         logits = self.mixture.logits(theta) if logits is None else logits
-        totals = self.table.softmax_pass(logits)
+        totals = self.table.softmax_pass(Sweep(logits))
         surrogate = Surrogate(self, totals.sums * (1 / totals.weight))
         return surrogate, self._point(theta, logits, totals)
 
@@ -200,11 +207,13 @@ class Objective:
 
     def _fair_pass(self, logits: Logits, pull: FloatArray | None) -> Totals:
         return self.fair.softmax_pass(
-            logits,
-            alpha=0.0,
-            pull=pull,
-            temperature=self.temperature,
-            likelihood=self.temperature == 1.0,
+            Sweep(
+                logits,
+                alpha=0.0,
+                pull=pull,
+                temperature=self.temperature,
+                likelihood=self.temperature == 1.0,
+            )
         )
 
     def penalty_value(self, rates: FloatArray) -> float:

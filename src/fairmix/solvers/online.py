@@ -18,21 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Self
 
 import numpy as np
 
 from fairmix.criteria import Criterion, smallest_ratio
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits, Rows, Totals
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers._base import Iteration, Solution, Status
-from fairmix.solvers.dual import CLOSE, REACH, Dual
-from fairmix.solvers.em import EM
-from fairmix.solvers.gradient import GradientDescent
+from fairmix.solvers._base import Beginning, Callback, Iteration, Solution, Solver, Status, Task
+from fairmix.solvers.dual import CLOSE, Dual, Goal
 from fairmix.solvers.objective import Objective, Penalty
 from fairmix.solvers.tilt import Tilt
 from fairmix.tables import MemoryStore, Table
-from fairmix.tables._base import Result
+from fairmix.tables._base import OneBatch, Result
 from fairmix.tables.store import allocate, concatenate_rows
 
 # Forgetting, between 0.5 and 1. One keeps all rows alike, whatever parameters they were seen with.
@@ -118,7 +117,7 @@ class Reservoir:
         )
 
 
-class Running:
+class Running(OneBatch):
     """The rows of a batch and the sums of all rows before it, as a table.
 
     Its log-likelihood is that of the batch plus EM's lower bound for the past, up to a constant.
@@ -147,14 +146,14 @@ class Running:
         """Passes over the batch so far."""
         return self.batch.passes
 
-    def softmax_pass(self, logits: Logits, **settings: Any) -> Totals:
-        """A sweep over the batch, with the past added to sums and log-likelihood."""
-        totals = self.batch.softmax_pass(logits, **settings)
+    def softmax_pass(self, sweep: Sweep) -> Totals:
+        """Totals of the batch, with the past added to sums and log-likelihood."""
+        totals = self.batch.softmax_pass(sweep)
         return replace(
             totals,
             weight=totals.weight / self._step,
-            log_likelihood=totals.log_likelihood + self._past.dot(logits),
-            sums=totals.sums + self._past * settings.get("alpha", 1.0),
+            log_likelihood=totals.log_likelihood + self._past.dot(sweep.logits),
+            sums=totals.sums + self._past * sweep.alpha,
         )
 
     def each(self, work: Callable[[Block], Result]) -> Iterator[Result]:
@@ -162,24 +161,53 @@ class Running:
         return self.batch.each(work)
 
 
+@dataclass(frozen=True)
+class StepwiseDual(Dual):
+    """The dual solver at a batch of a stream: ``max_iter`` M-steps, whatever they gain."""
+
+    @classmethod
+    def of(cls, task: Task) -> Self:
+        """For a task with groups to compare."""
+        return super().of(task).limited(M_STEPS)
+
+    def climb(
+        self, objective: Objective, start: Beginning, callback: Callback | None = None
+    ) -> Solution:
+        """M-steps, the tilt solved for before each and at the end; none is just the tilt."""
+        mixture = objective.mixture
+        tilt = Tilt.of(objective.fair, mixture.n_components, start.multipliers)
+        theta = self._levelled(mixture, start.theta)
+        for step in range(self.max_iter + 1):
+            logits = mixture.logits(theta)
+            tilt = self.solved(tilt, logits, self.temperature, Goal(CLOSE, TILT_STEPS))
+            if step < self.max_iter:
+                totals = tilt.expect(objective.table, logits, self.temperature)
+                theta = self._levelled(mixture, mixture.maximize(totals.sums))
+        return Solution(
+            theta,
+            np.nan,
+            Status.CONVERGED,
+            (),
+            multipliers=tilt.multipliers,
+            temperature=self.temperature,
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class Place:
-    """Where a stream has come to.
+class OnlineState:
+    """What a stream goes on from.
 
     Attributes
     ----------
-    theta : array
-        Parameters that the next E-step starts from.
-    multipliers : (M, K) array or None
-        Of the tilt of that E-step; None without one.
+    start : Beginning
+        Parameters, and the multipliers of a tilt, that the next E-step starts from.
     sums : Logits
         s, mean sums of the E-steps so far.
     weight : float
         Of all rows so far.
     """
 
-    theta: FloatArray
-    multipliers: FloatArray | None
+    start: Beginning
     sums: Logits
     weight: float
 
@@ -190,89 +218,55 @@ class Online:
 
     Parameters
     ----------
-    solver : Dual, EM or GradientDescent
-        Of batch learning. The last two run to their end at each batch.
+    solver : Solver
+        Climbs a few steps at each batch.
     penalty : Penalty or None
-        What EM and gradient steps subtract from the likelihood.
+        What a solver without a tilt subtracts from the likelihood.
     """
 
-    solver: Dual | EM | GradientDescent
+    solver: Solver
     penalty: Penalty | None = None
 
     def begin(
-        self,
-        mixture: Mixture,
-        sample: Table,
-        weight: float,
-        theta: FloatArray,
-        multipliers: FloatArray | None,
-    ) -> Place:
+        self, mixture: Mixture, sample: Table, weight: float, start: Beginning
+    ) -> OnlineState:
         """From a fit of the sample, which stands for rows of some weight."""
         objective = Objective(mixture, sample, self.penalty)
-        if isinstance(self.solver, Dual):
-            theta, multipliers = self._tilted(objective, theta, multipliers, steps=0)
-        return self._place(objective, theta, multipliers, weight)
+        # No step: the parameters are those of the fit, the tilt is that of the climbs to come.
+        still = self.solver.limited(0).climb(objective, start)
+        return _state(objective, still, weight)
 
     def advance(
-        self, mixture: Mixture, sample: Table, batch: Table, place: Place
-    ) -> tuple[Place, Solution]:
+        self, mixture: Mixture, sample: Table, batch: Table, state: OnlineState
+    ) -> tuple[OnlineState, Solution]:
         """Where a batch leads, and the solution to assign rows by.
 
         The sample knows of the batch already.
         """
-        weight = place.weight + batch.weight_sum
-        share = 1 - place.weight / weight
-        running = Running(batch, place.sums, share**KAPPA)
+        weight = state.weight + batch.weight_sum
+        share = 1 - state.weight / weight
+        running = Running(batch, state.sums, share**KAPPA)
         objective = Objective(mixture, running, self.penalty, fair_table=sample)
-        if isinstance(self.solver, Dual):
-            theta, multipliers = self._tilted(objective, place.theta, place.multipliers, M_STEPS)
-            rough = Solution(theta, np.nan, Status.CONVERGED, (), multipliers)
-            solution = self.solver.finish(mixture, rough, sample, sample)
-        else:
-            theta, multipliers = self.solver.solve(objective, place.theta).theta, None
-            value = Objective(mixture, sample, self.penalty).evaluate(theta).value
-            solution = Solution(theta, value, Status.CONVERGED, ())
-        return self._place(objective, theta, multipliers, weight), solution
+        rough = self.solver.climb(objective, state.start)
+        solution = self.solver.finish(mixture, rough, sample, sample)
+        if solution.offsets is None:
+            # The climb saw the past through sums; what counts is the value on the sample.
+            value = Objective(mixture, sample, self.penalty).evaluate(solution.theta).value
+            solution = replace(solution, objective=value)
+        # Steps that were not enough go on with the stream.
+        solution = replace(solution, status=Status.CONVERGED, history=())
+        return _state(objective, rough, weight), solution
 
-    def _tilted(
-        self, objective: Objective, theta: FloatArray, multipliers: FloatArray | None, steps: int
-    ) -> tuple[FloatArray, FloatArray]:
-        """M-steps, the tilt solved for before each and at the end."""
-        solver, mixture = self.solver, objective.mixture
-        assert isinstance(solver, Dual)
-        level = mixture.with_equal_weights if solver.equal_weights else lambda theta: theta
-        tilt = Tilt(objective.fair, mixture.n_components, multipliers)
-        theta = level(theta)
-        for step in range(steps + 1):
-            logits = mixture.logits(theta)
-            for _ in range(TILT_STEPS):
-                totals = tilt.measure(logits, solver.temperature, alpha=0.0)
-                rates = tilt.rates(totals)
-                residual = tilt.residual(rates, totals, solver.temperature, solver.constraint)
-                if residual < CLOSE:
-                    break
-                tilt.step(rates, totals, solver.temperature, solver.constraint, REACH)
-            if step < steps:
-                totals = tilt.expect(objective.table, logits, solver.temperature)
-                theta = level(mixture.maximize(totals.sums))
-        return theta, tilt.multipliers
 
-    def _place(
-        self,
-        objective: Objective,
-        theta: FloatArray,
-        multipliers: FloatArray | None,
-        weight: float,
-    ) -> Place:
-        """With the sums of one more E-step."""
-        logits, table = objective.mixture.logits(theta), objective.table
-        if multipliers is None:
-            totals = table.softmax_pass(logits)
-        else:
-            assert isinstance(self.solver, Dual)
-            tilt = Tilt(objective.fair, len(logits.b), multipliers)
-            totals = tilt.expect(table, logits, self.solver.temperature)
-        return Place(theta, multipliers, totals.sums * (1 / totals.weight), weight)
+def _state(objective: Objective, rough: Solution, weight: float) -> OnlineState:
+    """After a climb, with the sums of one more E-step."""
+    logits, table = objective.mixture.logits(rough.theta), objective.table
+    if rough.multipliers is None:
+        totals = table.softmax_pass(Sweep(logits))
+    else:
+        tilt = Tilt.of(objective.fair, len(logits.b), rough.multipliers)
+        totals = tilt.expect(table, logits, rough.temperature)
+    return OnlineState(Beginning.at(rough), totals.sums * (1 / totals.weight), weight)
 
 
 def look(
@@ -284,7 +278,7 @@ def look(
     temperature: float,
 ) -> Iteration:
     """A row of the history: how a map does on the sample, in no time and no pass of a whole."""
-    totals = sample.softmax_pass(logits, offsets=offsets, temperature=temperature, alpha=0.0)
+    totals = sample.softmax_pass(Sweep(logits, offsets=offsets, temperature=temperature, alpha=0.0))
     return Iteration(
         objective=objective,
         log_likelihood=totals.log_likelihood / totals.weight,

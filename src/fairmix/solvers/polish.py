@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmix.criteria import Criterion
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FloatArray, Logits, Totals
 from fairmix.solvers.boundary import boundary_offsets
 from fairmix.solvers.quadratic import Bound
@@ -35,10 +36,10 @@ ROUNDS = 4
 CAREFUL = 0.97
 
 
-class View(NamedTuple):
-    """What the rates that count look like at some multipliers."""
+class Look(NamedTuple):
+    """What the rates that count are like at a tilt."""
 
-    multipliers: FloatArray
+    tilt: Tilt
     totals: Totals
     rates: FloatArray
     gap: float
@@ -68,53 +69,50 @@ class Polish:
     temperature: float
     error: FloatArray | float = 0.0
 
-    def look(self, tilt: Tilt, logits: Logits, *, curved: bool = True) -> View:
+    def look(self, tilt: Tilt, logits: Logits, *, curved: bool = True) -> Look:
         """One pass at the tilt; ``curved`` where a step may follow."""
         totals = tilt.measure(logits, self.temperature, alpha=0.0, hard=True, curved=curved)
         rates = tilt.hard_rates(totals) if self.labels else tilt.rates(totals)
-        return self._judged(View(tilt.multipliers, totals, rates, np.nan))
+        return self._judged(Look(tilt, totals, rates, np.nan))
 
-    def _judged(self, view: View) -> View:
-        return view._replace(gap=self.criterion.value(view.rates + self.error))
+    def _judged(self, look: Look) -> Look:
+        return look._replace(gap=self.criterion.value(look.rates + self.error))
 
-    def carry_over(self, tilt: Tilt, logits: Logits, table: Rowlike) -> tuple[Tilt, View]:
+    def carry_over(self, tilt: Tilt, logits: Logits, table: Rowlike) -> Look:
         """From the rows of the tilt, a sample, to all of a table, in few passes over them.
 
         The rates of all rows differ from those of the sample by the sampling error, which hardly
         changes with the tilt. So it is measured, and the tilt polished on the sample with it.
         """
-        wide = tilt.on(table)
-        near, view = self.look(tilt, logits), self.look(wide, logits, curved=False)
+        near, wide = self.look(tilt, logits), self.look(tilt.on(table), logits, curved=False)
         for _ in range(ROUNDS):
-            if view.gap <= self.bound:
-                return wide, view
-            error = view.rates - near.rates
-            near = replace(self, bound=CAREFUL * self.bound, error=error).run(tilt, logits, near)
-            tilt.multipliers = wide.multipliers = near.multipliers
-            view = self.look(wide, logits, curved=False)
-        return wide, self.look(wide, logits)
+            if wide.gap <= self.bound:
+                return wide
+            careful = replace(self, bound=CAREFUL * self.bound, error=wide.rates - near.rates)
+            near = careful.run(logits, near)
+            wide = self.look(near.tilt.on(table), logits, curved=False)
+        return self.look(wide.tilt, logits)
 
-    def run(self, tilt: Tilt, logits: Logits, view: View) -> View:
+    def run(self, logits: Logits, look: Look) -> Look:
         """The first tilt that meets the bound, else the one that comes closest.
 
-        Starts from ``view``. The target of the steps shrinks by what is missing. Where few rows
+        Starts from ``look``. The target of the steps shrinks by what is missing. Where few rows
         lie near a boundary, labels hardly move within a temperature, so steps grow; after one that
         leads clearly away they shrink, and the closest tilt is where they go on.
         """
         target, reach = self.bound, REACH
-        best = now = short = self._judged(view)
-        table = tilt.table
+        best = now = short = self._judged(look)
+        table = look.tilt.table
         grain, enough = self._finest(table, len(logits.b))
         # Where the labels of a group depend on its own offsets only, its last rows are counted.
-        countable = self.labels and tilt.aware
+        countable = self.labels and look.tilt.aware
         for _ in range(FEW_STEPS if countable else STEPS):
             if best.gap <= enough:
                 break
             short = best
             target = max(0.0, target - max(0.5 * (best.gap - self.bound), 0.5 * grain))
-            tilt.multipliers = now.multipliers
-            aim = Bound(self.criterion, target)
-            tilt.step(now.rates + self.error, now.totals, self.temperature, aim, reach)
+            aim, rates = Bound(self.criterion, target), now.rates + self.error
+            tilt = now.tilt.step(rates, now.totals, self.temperature, aim, reach)
             now = self.look(tilt, logits)
             # A few rows more are no sign of a wrong direction.
             few_rows = min(3 * float(table.rate_steps.max()), 2e-3)
@@ -122,10 +120,10 @@ class Polish:
             best = now if now.gap < best.gap else best
             now, reach = (best, reach / 2) if astray else (now, 1.5 * reach)
         if best.gap > enough and countable:
-            best = self._count(tilt, logits, best, grain)
+            best = self._count(logits, best, grain)
         if best.gap > enough:
-            best = self._search(tilt, logits, best, enough)
-        return self._eased(tilt, logits, best, short)
+            best = self._search(logits, best, enough)
+        return self._eased(logits, best, short)
 
     def _finest(self, table: Rowlike, n_clusters: int) -> tuple[float, float]:
         """The smallest difference between gaps that means something, and the gap to reach."""
@@ -135,74 +133,70 @@ class Polish:
         grain = self.criterion.resolution(table.group_sizes, table.rate_steps, n_clusters)
         return grain, max(self.bound, grain)
 
-    def _count(self, tilt: Tilt, logits: Logits, best: View, grain: float) -> View:
+    def _count(self, logits: Logits, best: Look, grain: float) -> Look:
         """Every group follows the rates of the smallest one, to the last row.
 
         Differences to that group shrink in proportion until the criterion is met, with a row to
         spare; at a bound that whole rows cannot resolve they vanish.
         """
-        sizes, rates = tilt.table.group_sizes, best.rates + self.error
+        tilt, table = best.tilt, best.tilt.table
+        sizes, rates = table.group_sizes, best.rates + self.error
         smallest = int(sizes.argmin())
         share = max(0.0, self.bound - grain) / best.gap
         wanted = rates[smallest] + share * (rates - rates[smallest])
-        offsets = tilt.offsets_of(best.multipliers)
-        added = np.zeros_like(offsets)
-        whole = bool((tilt.table.rate_steps * sizes == 1).all())
+        added = np.zeros_like(tilt.offsets)
+        whole = bool((table.rate_steps * sizes == 1).all())
         for g in range(len(sizes)):
             aim = sizes[g] * (wanted[g] - self._error_of(g))
             excess = sizes[g] * best.rates[g] - (_apportioned(aim) if whole else aim)
             if g == smallest or not np.abs(excess).max() > 0:
                 continue
-            found = whole_row_offsets(tilt.table, logits, offsets, g, excess)
+            found = whole_row_offsets(table, logits, tilt.offsets, g, excess)
             if found is not None:
                 added[g] = found
-        tilt.multipliers = best.multipliers - added * tilt.share[:, None]
-        now = self.look(tilt, logits)
+        now = self.look(tilt.moved(added), logits)
         return now if now.gap < best.gap else best
 
     def _error_of(self, group: int) -> FloatArray | float:
         return self.error[group] if isinstance(self.error, np.ndarray) else self.error
 
-    def rounded(self, tilt: Tilt, logits: Logits, offsets: FloatArray, best: View) -> float:
+    def rounded(self, best: Look, logits: Logits, offsets: FloatArray) -> float:
         """By how much the labels of the final map miss a bound that was met on the way.
 
         The map itself is not cooled, and has other logits and offsets with the same sum, so a row
         that lies on a boundary to the last digits may fall to the other side.
         """
-        table = tilt.table
+        table = best.tilt.table
         _, enough = self._finest(table, len(logits.b))
         if not self.labels or best.gap > enough:
             return 0.0
-        totals = table.softmax_pass(
-            logits, offsets=offsets, alpha=0.0, likelihood=False, hard=True, rough=True
-        )
-        beyond = self.criterion.value(tilt.hard_rates(totals)) - enough
+        sweep = Sweep(logits, offsets, alpha=0.0, likelihood=False, hard=True, rough=True)
+        rates = best.tilt.hard_rates(table.softmax_pass(sweep))
+        beyond = self.criterion.value(rates) - enough
         return beyond if beyond > ROUNDING else 0.0
 
-    def _search(self, tilt: Tilt, logits: Logits, best: View, enough: float) -> View:
+    def _search(self, logits: Logits, best: Look, enough: float) -> Look:
         """The rows near a boundary, one line of offsets after the other."""
         for _ in range(SEARCHES):
             if best.gap <= enough:
                 break
-            offsets = tilt.offsets_of(best.multipliers)
-            table = tilt.table
+            tilt, table = best.tilt, best.tilt.table
             # What an error adds to the rates stays as it is.
             mass = (best.rates + self.error) * table.group_sizes[:, None]
-            added = boundary_offsets(table, logits, offsets, mass, self.criterion, enough)
-            tilt.multipliers = best.multipliers - added * tilt.share[:, None]
-            now = self.look(tilt, logits)
+            added = boundary_offsets(table, logits, tilt.offsets, mass, self.criterion, enough)
+            now = self.look(tilt.moved(added), logits)
             if now.gap >= best.gap:
                 break
             best = now
         return best
 
-    def _eased(self, tilt: Tilt, logits: Logits, best: View, short: View) -> View:
+    def _eased(self, logits: Logits, best: Look, short: Look) -> Look:
         """Fairer than asked costs quality: halve the way back to the last tilt that was not."""
         for _ in range(EASE_STEPS):
             if not best.gap < EASE * self.bound or short is best:
                 break
-            tilt.multipliers = (best.multipliers + short.multipliers) / 2
-            now = self.look(tilt, logits)
+            middle = (best.tilt.multipliers + short.tilt.multipliers) / 2
+            now = self.look(best.tilt.at(middle), logits)
             best, short = (now, short) if now.gap <= self.bound else (best, now)
         return best
 

@@ -17,20 +17,24 @@ This is for few groups, whose H is a matrix; ``many`` has the same for more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from fairmix.criteria import Criterion, Face
 from fairmix.kernels.totals import FloatArray
-from fairmix.solvers.many import Accuracy, Curvature, many_multipliers
+from fairmix.solvers.local_model import FewGroups, State, backtrack
+from fairmix.solvers.many import Accuracy, ManyGroups, many_multipliers
 from fairmix.solvers.sparse import sparse_multipliers
 
 
 class Constraint(Protocol):
     """What the rates must fulfil, through its multipliers."""
+
+    @property
+    def bound(self) -> float:
+        """What the criterion may be; infinite where any rates are allowed."""
 
     def nearest(self, rates: FloatArray, sigma: float) -> FloatArray:
         """``argmin_x |x - rates|^2 / 2 + sigma h*(x)`` with h* the conjugate of the support."""
@@ -44,9 +48,7 @@ class Constraint(Protocol):
     def penalty(self, rates: FloatArray) -> float:
         """What is subtracted from the objective."""
 
-    def multipliers(
-        self, start: FloatArray, rates: FloatArray, curvature: FloatArray | Curvature
-    ) -> FloatArray:
+    def multipliers(self, model: FewGroups | ManyGroups) -> FloatArray:
         """Minimum of the local model of the dual: see ``newton_multipliers``."""
 
 
@@ -73,15 +75,14 @@ class Bound:
         """Nothing."""
         return 0.0
 
-    def multipliers(
-        self, start: FloatArray, rates: FloatArray, curvature: FloatArray | Curvature
-    ) -> FloatArray:
+    def multipliers(self, model: FewGroups | ManyGroups) -> FloatArray:
         """Minimum of the local model, as exact as a step on changing rates needs."""
-        if isinstance(curvature, np.ndarray):
-            return newton_multipliers(start, rates, curvature, self.criterion, self.bound, STEP.tol)
+        if isinstance(model, FewGroups):
+            return newton_multipliers(model, self.criterion, self.bound, STEP.tol)
         if self.bound == 0:
-            return start + curvature.equalise(curvature.along(rates))
-        return many_multipliers(start, rates, curvature, self, STEP)
+            curvature = model.curvature
+            return model.multipliers + curvature.equalise(curvature.along(model.rates))
+        return many_multipliers(model, self, STEP)
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,11 @@ class Strength:
 
     criterion: Criterion
     strength: float
+
+    @property
+    def bound(self) -> float:
+        """None."""
+        return np.inf
 
     def nearest(self, rates: FloatArray, sigma: float) -> FloatArray:
         """Shrunken rates."""
@@ -110,32 +116,24 @@ class Strength:
         """``strength * criterion``."""
         return self.strength * self.criterion.value(rates)
 
-    def multipliers(
-        self, start: FloatArray, rates: FloatArray, curvature: FloatArray | Curvature
-    ) -> FloatArray:
+    def multipliers(self, model: FewGroups | ManyGroups) -> FloatArray:
         """Minimum of the local model; of few groups by bisection on the bound."""
-        if not isinstance(curvature, np.ndarray):
-            return many_multipliers(start, rates, curvature, self, STEP)
-        untilted = rates + (curvature @ start.ravel()).reshape(rates.shape)
+        if isinstance(model, ManyGroups):
+            return many_multipliers(model, self, STEP)
+        rates = model.rates
+        untilted = rates + (model.curvature @ model.multipliers.ravel()).reshape(rates.shape)
         low, high = 0.0, self.criterion.value(untilted)
-        found = newton_multipliers(start, rates, curvature, self.criterion, low)
+        found = newton_multipliers(model, self.criterion, low)
         if self.criterion.support(found) <= self.strength:
             return found
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
-            found = newton_multipliers(start, rates, curvature, self.criterion, middle)
+            found = newton_multipliers(model, self.criterion, middle)
             norm = self.criterion.support(found)
             if abs(norm / self.strength - 1) < 1e-3:
                 break
             low, high = (middle, high) if norm > self.strength else (low, middle)
         return found
-
-
-class _State(NamedTuple):
-    value: float
-    gradient: FloatArray
-    nearest: FloatArray
-    w: FloatArray
 
 
 BISECTIONS = 20
@@ -148,50 +146,35 @@ INNER_STEPS = 30
 
 
 def newton_multipliers(
-    multipliers: FloatArray,
-    rates: FloatArray,
-    curvature: FloatArray,
-    criterion: Criterion,
-    bound: float,
-    tol: float = 1e-7,
+    model: FewGroups, criterion: Criterion, bound: float, tol: float = 1e-7
 ) -> FloatArray:
-    """Multipliers that minimise the local model of the dual.
+    """Multipliers that minimise the local model, to an accuracy in rates.
 
-    Parameters
-    ----------
-    multipliers : (M, K) array
-        lambda_0.
-    rates : (M, K) array
-        Minus the gradient of the smooth part.
-    curvature : (M K, M K) array
-        H.
-    criterion, bound : Criterion, float
-        The rates that are allowed; h is their support function.
-    tol : float
-        Accuracy in rates.
+    h is the support function of the rates within the bound.
     """
+    multipliers, rates, curvature = model.multipliers, model.rates, model.curvature
     if bound == 0:
-        return _equal_rates(multipliers, rates, curvature)
+        return _equal_rates(model)
     factor = criterion.absolute(len(rates))
     if factor is not None:
-        return sparse_multipliers(multipliers, rates, curvature, factor * bound, tol)
+        return sparse_multipliers(model, factor * bound, tol)
     size = rates.size
     start, slope = multipliers.ravel(), rates.ravel()
     # Rows that are all certain of their cluster have no curvature; the floor keeps H regular.
-    unit = max(float(np.trace(curvature)) / size, 1e-12)
+    unit = max(model.unit, 1e-12)
     # Adding a constant over clusters to a group changes nothing, so H alone is singular.
     H = curvature + 1e-9 * unit * np.eye(size)
     sigma = 3 * unit
     c = criterion.project(rates, bound).ravel()
     now = start.copy()
 
-    def evaluate(point: FloatArray) -> _State:
+    def evaluate(point: FloatArray) -> State:
         d = point - start
         w = c + sigma * point
         nearest = criterion.project(w.reshape(rates.shape), bound).ravel()
         gap = w - nearest
         value = -slope @ d + 0.5 * d @ (H @ d) + (w @ w - gap @ gap) / (2 * sigma)
-        return _State(float(value), H @ d - slope + nearest, nearest, w)
+        return State(float(value), H @ d - slope + nearest, nearest, w)
 
     for _ in range(OUTER_STEPS):
         state = evaluate(now)
@@ -207,7 +190,7 @@ def newton_multipliers(
             matrix = H + sigma * D.reshape(size, size) + damping * np.eye(size)
             step = -np.linalg.solve(matrix, state.gradient)
             decrease = float(state.gradient @ step)
-            now, state = _backtrack(evaluate, now, state, step, decrease)
+            now, state = backtrack(evaluate, now, state, step, decrease)
             if -decrease < 1e-17:
                 break
         moved = np.abs(state.nearest - c).max()
@@ -219,30 +202,14 @@ def newton_multipliers(
     return np.asarray(out - out.mean(axis=0))
 
 
-def _equal_rates(multipliers: FloatArray, rates: FloatArray, curvature: FloatArray) -> FloatArray:
+def _equal_rates(model: FewGroups) -> FloatArray:
     """The same for a bound of 0: h is zero for multipliers that add up to zero over the groups."""
+    multipliers, rates, curvature = model.multipliers, model.rates, model.curvature
     n_groups, n_clusters = rates.shape
-    unit = max(float(np.trace(curvature)) / rates.size, 1e-12)
+    unit = max(model.unit, 1e-12)
     lowest = float(np.linalg.eigvalsh(curvature)[0])
     # H acts on contrasts between groups, this on their mean alone, so it keeps the step a contrast.
     mean = np.kron(np.full((n_groups, n_groups), unit / n_groups), np.eye(n_clusters))
     H = curvature + mean + (1e-9 * unit + 2 * max(0.0, -lowest)) * np.eye(rates.size)
     step = np.linalg.solve(H, (rates - rates.mean(axis=0)).ravel())
     return np.asarray(multipliers + step.reshape(rates.shape))
-
-
-def _backtrack(
-    evaluate: Callable[[FloatArray], _State],
-    now: FloatArray,
-    state: _State,
-    step: FloatArray,
-    decrease: float,
-) -> tuple[FloatArray, _State]:
-    """Halve the step until the value falls enough."""
-    length = 1.0
-    while True:
-        new = evaluate(now + length * step)
-        enough = state.value + 1e-4 * length * decrease + 1e-13 * abs(state.value)
-        if new.value <= enough or length < 1e-6:
-            return now + length * step, new
-        length /= 2

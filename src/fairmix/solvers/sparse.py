@@ -16,34 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmix.kernels.totals import FloatArray
+from fairmix.solvers.local_model import FewGroups
 
 # Steps at most, for each entry.
 STEPS = 6
 
 
-def sparse_multipliers(
-    multipliers: FloatArray,
-    rates: FloatArray,
-    curvature: FloatArray,
-    amount: float,
-    tol: float,
-) -> FloatArray:
-    """Multipliers at the minimum.
-
-    Parameters
-    ----------
-    multipliers : (M, K) array
-        lambda_0.
-    rates : (M, K) array
-        r, minus the gradient of the smooth part.
-    curvature : (M K, M K) array
-        H.
-    amount : float
-        Price of the absolute values.
-    tol : float
-        Accuracy in rates.
-    """
-    H = _regular(curvature)
+def sparse_multipliers(model: FewGroups, amount: float, tol: float) -> FloatArray:
+    """Multipliers at the minimum, to an accuracy in rates; ``amount`` prices absolute values."""
+    multipliers, rates = model.multipliers, model.rates
+    H = _regular(model.curvature)
     problem = Problem(H, H @ multipliers.ravel() + rates.ravel(), amount)
     now = (multipliers - multipliers.mean(axis=0)) * (multipliers != 0).any(axis=0)
     for _ in range(STEPS * now.size):

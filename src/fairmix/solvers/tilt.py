@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FEW_GROUPS, Block, FloatArray, Logits, Totals
-from fairmix.solvers.many import ByContrast, ByGroup, Curvature
+from fairmix.solvers.local_model import FewGroups
+from fairmix.solvers.many import ByContrast, ByGroup, ManyGroups
 from fairmix.solvers.quadratic import Constraint
 from fairmix.tables import Rowlike
 
@@ -23,28 +25,16 @@ SPARE_VECTORS = 8
 FLOOR = 1e-2
 
 
-class Tilt:
-    """Multipliers lambda (M x K) of a table, and their offsets ``v = -lambda / share``.
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What a map knows of the groups: moments of rho over the rows.
 
-    Parameters
-    ----------
-    table : Rowlike
-        The rows whose rates count. Blind when its blocks carry a propensity, else aware.
-    n_components : int
-        K.
-    multipliers : (M, K) array or None
-        Start; None is no tilt.
+    ``share`` (M,) is the mean of rho. ``covariance`` (M, M) is that of a blind map; None for an
+    aware one, whose rho is one or zero.
     """
 
-    def __init__(
-        self, table: Rowlike, n_components: int, multipliers: FloatArray | None = None
-    ) -> None:
-        self.table = table
-        n_groups = len(table.group_sizes)
-        self.many = n_groups > FEW_GROUPS
-        zeros = np.zeros((n_groups, n_components))
-        self.multipliers = zeros if multipliers is None else multipliers
-        self.share, self.covariance = _group_moments(table)
+    share: FloatArray
+    covariance: FloatArray | None
 
     @cached_property
     def basis(self) -> FloatArray:
@@ -59,25 +49,62 @@ class Tilt:
         """The same on offsets, (R, M)."""
         return self.basis.T / self.share
 
+
+@dataclass(frozen=True, eq=False)
+class Tilt:
+    """Multipliers lambda (M x K) of a table, and their offsets ``v = -lambda / share``.
+
+    Attributes
+    ----------
+    table : Rowlike
+        The rows whose rates count. Blind when its blocks carry a propensity, else aware.
+    multipliers : (M, K) array
+        lambda; zeros are no tilt.
+    knowledge : Knowledge
+        Found once, by a sweep over the rows; tilts of the same rows share it.
+    """
+
+    table: Rowlike
+    multipliers: FloatArray
+    knowledge: Knowledge
+
+    @classmethod
+    def of(cls, table: Rowlike, n_components: int, multipliers: FloatArray | None = None) -> Tilt:
+        """Of a table and its K components; without multipliers there is no tilt yet."""
+        zeros = np.zeros((len(table.group_sizes), n_components))
+        return cls(table, zeros if multipliers is None else multipliers, _knowledge(table))
+
     def on(self, table: Rowlike) -> Tilt:
         """The same offsets for other rows of the same kind."""
-        other = copy(self)
-        other.table = table
-        return other
+        return replace(self, table=table)
+
+    def at(self, multipliers: FloatArray) -> Tilt:
+        """Other multipliers of the same rows."""
+        return replace(self, multipliers=multipliers)
+
+    def moved(self, offsets: FloatArray) -> Tilt:
+        """With so much added to the offsets, (M, K)."""
+        return self.at(self.multipliers - offsets * self.share[:, None])
+
+    @property
+    def share(self) -> FloatArray:
+        """Mean of rho over the rows, (M,)."""
+        return self.knowledge.share
+
+    @property
+    def many(self) -> bool:
+        """Whether there are so many groups that their structure is used, not a full matrix."""
+        return len(self.multipliers) > FEW_GROUPS
 
     @property
     def offsets(self) -> FloatArray:
         """v, (M, K)."""
-        return self.offsets_of(self.multipliers)
-
-    def offsets_of(self, multipliers: FloatArray) -> FloatArray:
-        """Offsets that belong to multipliers."""
-        return -multipliers / self.share[:, None]
+        return np.asarray(-self.multipliers / self.share[:, None])
 
     @property
     def aware(self) -> bool:
         """Whether the label of a row depends on the offsets of its own group only."""
-        return self.covariance is None
+        return self.knowledge.covariance is None
 
     def measure(
         self,
@@ -91,25 +118,25 @@ class Tilt:
         """One pass with the tilt, its masses and curvature; labels exact, the rest rounded."""
         within = curved and self.many and self.aware
         return self.table.softmax_pass(
-            logits,
-            offsets=self.offsets,
-            alpha=alpha,
-            temperature=temperature,
-            likelihood=False,
-            hard=hard,
-            contrasts=self.contrasts if curved and not within else None,
-            within_groups=within,
-            rough=True,
+            Sweep(
+                logits,
+                offsets=self.offsets,
+                alpha=alpha,
+                temperature=temperature,
+                likelihood=False,
+                hard=hard,
+                contrasts=self.knowledge.contrasts if curved and not within else None,
+                within_groups=within,
+                rough=True,
+            )
         )
 
     def expect(self, table: Rowlike, logits: Logits, temperature: float) -> Totals:
         """E-step with the tilt on another table."""
         return table.softmax_pass(
-            logits,
-            offsets=self.offsets,
-            temperature=temperature,
-            likelihood=False,
-            rough=True,
+            Sweep(
+                logits, offsets=self.offsets, temperature=temperature, likelihood=False, rough=True
+            )
         )
 
     def rates(self, totals: Totals) -> FloatArray:
@@ -125,8 +152,10 @@ class Tilt:
         model_rates = totals.model_mass / (self.share[:, None] * totals.weight)
         return float(totals.normaliser / totals.weight + np.vdot(self.multipliers, model_rates))
 
-    def _curvature(self, totals: Totals, temperature: float) -> FloatArray | Curvature:
-        """Hessian of the dual in lambda; of few groups as a matrix, (M K, M K)."""
+    def _model(
+        self, rates: FloatArray, totals: Totals, temperature: float
+    ) -> FewGroups | ManyGroups:
+        """The dual around the multipliers, with its Hessian in lambda."""
         n_clusters = self.multipliers.shape[1]
         if self.many and self.aware:
             # The rows of a group at each offset; those aside have no rates that count.
@@ -134,27 +163,25 @@ class Tilt:
             spread = float(np.einsum("gkk,g->", blocks, self.share)) / n_clusters
             floor = max(FLOOR * spread, 1e-12)
             blocks = (blocks + floor * np.eye(n_clusters)) / self.share[:, None, None]
-            return ByGroup(blocks)
-        inner = totals.curvature / (totals.weight * temperature)
+            return ManyGroups(self.multipliers, rates, ByGroup(blocks))
+        basis, inner = self.knowledge.basis, totals.curvature / (totals.weight * temperature)
         if self.many:
             size = len(inner) * n_clusters
             inner = inner.reshape(size, size)
             floor = max(FLOOR * np.trace(inner) / size, 1e-12)
-            return ByContrast(self.basis, inner + floor * np.eye(size))
-        half = np.tensordot(self.basis, inner, axes=1)
-        outer = np.tensordot(half, self.basis, axes=(2, 1)).transpose(0, 1, 3, 2)
-        return outer.reshape(self.multipliers.size, self.multipliers.size)
+            curvature = ByContrast(basis, inner + floor * np.eye(size))
+            return ManyGroups(self.multipliers, rates, curvature)
+        half = np.tensordot(basis, inner, axes=1)
+        outer = np.tensordot(half, basis, axes=(2, 1)).transpose(0, 1, 3, 2)
+        size = self.multipliers.size
+        return FewGroups(self.multipliers, rates, outer.reshape(size, size))
 
     def residual(
         self, rates: FloatArray, totals: Totals, temperature: float, constraint: Constraint
     ) -> float:
         """How far the multipliers are from solving the dual, in units of rates."""
-        curvature = self._curvature(totals, temperature)
-        if isinstance(curvature, np.ndarray):
-            unit = np.trace(curvature) / self.multipliers.size
-        else:
-            unit = curvature.unit
-        nearest = constraint.nearest(rates + unit * self.multipliers, float(unit))
+        unit = self._model(rates, totals, temperature).unit
+        nearest = constraint.nearest(rates + unit * self.multipliers, unit)
         return float(np.abs(rates - nearest).max())
 
     def step(
@@ -164,13 +191,15 @@ class Tilt:
         temperature: float,
         constraint: Constraint,
         reach: float,
-    ) -> None:
-        """A Newton step on the dual, cut so that no row's tilt moves by more than ``reach``."""
-        curvature = self._curvature(totals, temperature)
-        new = constraint.multipliers(self.multipliers, rates, curvature)
+    ) -> Tilt:
+        """After a Newton step on the dual, cut so that no row moves by more than ``reach``.
+
+        ``reach`` is in temperatures.
+        """
+        new = constraint.multipliers(self._model(rates, totals, temperature))
         step = new - self.multipliers
         length = min(1.0, reach * temperature / self.movement(step))
-        self.multipliers = self.multipliers + length * step
+        return self.at(self.multipliers + length * step)
 
     def movement(self, step: FloatArray) -> float:
         """By how much a change of multipliers moves the logits of a row.
@@ -180,9 +209,10 @@ class Tilt:
         """
         v = step / self.share[:, None]
         v = v - v.mean(axis=1, keepdims=True)
-        if self.covariance is None:
+        covariance = self.knowledge.covariance
+        if covariance is None:
             return max(float(np.abs(v).max()), 1e-300)
-        variance = np.einsum("gk,gh,hk->k", v, self.covariance, v)
+        variance = np.einsum("gk,gh,hk->k", v, covariance, v)
         return max(3 * float(np.sqrt(max(variance.max(), 0.0))), 1e-300)
 
 
@@ -205,8 +235,8 @@ def _widest(variance: FloatArray) -> FloatArray:
     return np.asarray(vectors @ largest[:, :MOST_CONTRASTS])
 
 
-def _group_moments(table: Rowlike) -> tuple[FloatArray, FloatArray | None]:
-    """Mean of rho over the rows and, for a blind map, its covariance."""
+def _knowledge(table: Rowlike) -> Knowledge:
+    """By a sweep over the rows."""
 
     def moments(block: Block) -> tuple[FloatArray, FloatArray, bool] | None:
         if block.propensity is None:
@@ -219,10 +249,10 @@ def _group_moments(table: Rowlike) -> tuple[FloatArray, FloatArray | None]:
 
     found = [triple for triple in table.each(moments) if triple is not None]
     if not found:
-        return table.group_sizes / table.weight_sum, None
+        return Knowledge(table.group_sizes / table.weight_sum, None)
     first, second, aware = zip(*found, strict=True)
     mean = np.sum(first, axis=0) / table.weight_sum
     # An aware map knows all but the rows that stand aside.
     if all(aware):
-        return mean, None
-    return mean, np.sum(second, axis=0) / table.weight_sum - np.outer(mean, mean)
+        return Knowledge(mean, None)
+    return Knowledge(mean, np.sum(second, axis=0) / table.weight_sum - np.outer(mean, mean))

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmix.kernels import Tilt as Map
-from fairmix.kernels import label_scores
+from fairmix.kernels import LogitMap, label_scores
 from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits
 from fairmix.tables import Rowlike
 
@@ -55,14 +54,14 @@ class Near(NamedTuple):
 class Gather:
     """Finds the rows of one group that lie closest to the boundaries, in a block."""
 
-    map: Map
+    logit_map: LogitMap
     group: int
     per_pair: int
 
     def __call__(self, block: Block) -> Near:
         """The closest rows of the block."""
         rows = np.flatnonzero(block.groups == self.group)
-        scores = label_scores(block, self.map, rows).T
+        scores = label_scores(block, self.logit_map, rows).T
         weight = np.ones(len(rows)) if block.weight is None else block.weight[rows]
         near = Near(scores, scores.argmax(axis=1), weight.astype(np.float64))
         return closest(near, self.per_pair)
@@ -113,7 +112,7 @@ def whole_row_offsets(
         return None
     per_pair = min(needed + SPARE_ROWS, max(MOST_ROWS // n_clusters**2, 1))
     near: Near | None = None
-    for part in table.each(Gather(Map(logits, offsets), group, per_pair)):
+    for part in table.each(Gather(LogitMap(logits, offsets), group, per_pair)):
         near = closest(part if near is None else near.joined(part), per_pair)
     assert near is not None
     labels = _moved(near, excess)

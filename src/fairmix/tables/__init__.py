@@ -17,7 +17,7 @@ from fairmix.tables.journal import Journal, read_identity
 from fairmix.tables.memory import MemoryBlocks
 from fairmix.tables.sources import PathLike, Paths, column_names, find_files, is_path
 from fairmix.tables.store import MemoryStore, Moments, Store, Summary
-from fairmix.tables.table import Encoder, Sweep, Table
+from fairmix.tables.table import Encoder, Table
 from fairmix.tables.ties import Ties, equal_rows
 
 __all__ = [
@@ -38,7 +38,6 @@ __all__ = [
     "Rowlike",
     "Store",
     "Summary",
-    "Sweep",
     "Table",
     "Ties",
     "block_rows_of",

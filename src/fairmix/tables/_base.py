@@ -6,9 +6,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
-from fairmix.kernels.totals import Block, FloatArray, Logits, Totals
+from fairmix.kernels import Sweep
+from fairmix.kernels.totals import Block, FloatArray, Totals
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -52,7 +53,11 @@ def block_start(number: int, block_rows: BlockRows) -> int:
 
 
 class Rowlike(Protocol):
-    """What solvers need of rows: passes over them."""
+    """What solvers need of rows: passes over them.
+
+    Rows that are visited batch by batch answer for themselves; all others are one batch
+    (`OneBatch`), and solvers need not know which they have.
+    """
 
     @property
     def n_rows(self) -> int:
@@ -74,11 +79,35 @@ class Rowlike(Protocol):
     def passes(self) -> float:
         """Passes over all rows of a fit so far; one over some of them counts by their share."""
 
-    def softmax_pass(self, logits: Logits, **settings: Any) -> Totals:
-        """One sweep over the rows, with the settings of `Sweep`."""
+    @property
+    def n_batches(self) -> int:
+        """E-steps that visit all rows."""
+
+    def fresh(self) -> Rowlike:
+        """The same rows, with nothing kept of earlier E-steps."""
+
+    def next_batch(self) -> Rowlike:
+        """The rows of the next batch."""
+
+    def softmax_pass(self, sweep: Sweep) -> Totals:
+        """Totals of the rows."""
 
     def each(self, work: Callable[[Block], Result]) -> Iterator[Result]:
         """What ``work`` makes of every block, in the order of the rows."""
+
+
+class OneBatch:
+    """Rows that every E-step visits."""
+
+    n_batches = 1
+
+    def fresh(self) -> Self:
+        """These rows: they keep nothing that a result depends on."""
+        return self
+
+    def next_batch(self) -> Self:
+        """All of them."""
+        return self
 
 
 class Blocks(ABC, Generic[Item]):

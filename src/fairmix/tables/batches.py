@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
-from fairmix.kernels.totals import Block, FloatArray, Logits, Totals, add_up
-from fairmix.tables._base import Result
+from fairmix.kernels import Sweep
+from fairmix.kernels.totals import Block, FloatArray, Totals, add_up
+from fairmix.tables._base import OneBatch, Result
 from fairmix.tables.table import Table
 
 
-class Part:
+class Part(OneBatch):
     """The rows of some blocks of a table, as a table of its own."""
 
     def __init__(self, table: Table, blocks: Sequence[int]) -> None:
@@ -31,9 +31,9 @@ class Part:
         """Passes over the whole table so far."""
         return self.table.passes
 
-    def softmax_pass(self, logits: Logits, **settings: Any) -> Totals:
-        """One sweep over the rows of the part."""
-        return self.table.softmax_pass(logits, blocks=self.blocks, **settings)
+    def softmax_pass(self, sweep: Sweep) -> Totals:
+        """Totals of the rows of the part."""
+        return self.table.softmax_pass(sweep, self.blocks)
 
     def each(self, work: Callable[[Block], Result]) -> Iterator[Result]:
         """What ``work`` makes of every block."""
@@ -60,6 +60,9 @@ class Batches:
 
     def __init__(self, table: Table, n_batches: int, rng: np.random.Generator) -> None:
         self.table = table
+        self.n_rows, self.weight_sum = table.n_rows, table.weight_sum
+        self.group_sizes, self.rate_steps = table.group_sizes, table.rate_steps
+        self.n_batches = n_batches
         self._rng = rng
         shuffled = rng.permutation(table.n_blocks)
         self.parts = [
@@ -69,54 +72,37 @@ class Batches:
         self._totals: list[Totals] = []
         self._sum: Totals | None = None
 
-    def fresh(self) -> Batches:
-        """New batches of the same table."""
-        return Batches(self.table, len(self.parts), self._rng)
-
-    @property
-    def n_rows(self) -> int:
-        """N."""
-        return self.table.n_rows
-
-    @property
-    def group_sizes(self) -> FloatArray:
-        """Weight of each group that is compared, (M,)."""
-        return self.table.group_sizes
-
-    @property
-    def weight_sum(self) -> float:
-        """Weight of all rows."""
-        return self.table.weight_sum
-
-    @property
-    def rate_steps(self) -> FloatArray:
-        """By how much one row can move the rate of its group, (M,)."""
-        return self.table.rate_steps
-
     @property
     def passes(self) -> float:
         """Passes over the whole table so far."""
         return self.table.passes
 
-    def next_part(self) -> int:
-        """The number of the next batch; every batch once in each round."""
+    def fresh(self) -> Batches:
+        """New batches of the same table."""
+        return Batches(self.table, self.n_batches, self._rng)
+
+    def next_batch(self) -> Part:
+        """The next batch; every batch once in each round."""
+        return self.parts[self._next_number()]
+
+    def _next_number(self) -> int:
         if not self._turns:
-            self._turns = self._rng.permutation(len(self.parts)).tolist()
+            self._turns = self._rng.permutation(self.n_batches).tolist()
             # Rounding of many subtractions and additions ends with each round.
             self._sum = add_up(self._totals) if self._totals else None
         return self._turns.pop()
 
-    def softmax_pass(self, logits: Logits, **settings: Any) -> Totals:
+    def softmax_pass(self, sweep: Sweep) -> Totals:
         """Totals of all rows, of which an E-step has made those of one batch anew."""
-        if settings.get("alpha", 1.0) != 1.0 or settings.get("pull") is not None:
-            return self.table.softmax_pass(logits, **settings)
+        if not sweep.is_e_step:
+            return self.table.softmax_pass(sweep)
         if not self._totals:
-            self._totals = [part.softmax_pass(logits, **settings) for part in self.parts]
+            self._totals = [part.softmax_pass(sweep) for part in self.parts]
             self._sum = add_up(self._totals)
             return self._sum
-        number = self.next_part()
+        number = self._next_number()
         assert self._sum is not None
-        new = self.parts[number].softmax_pass(logits, **settings)
+        new = self.parts[number].softmax_pass(sweep)
         self._sum = self._sum - self._totals[number] + new
         self._totals[number] = new
         return self._sum

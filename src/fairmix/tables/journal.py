@@ -14,17 +14,19 @@ import json
 import time
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FloatArray, Logits, Totals
 from fairmix.system.files import replace_file
 
-FORMAT = 1
+# 2: a pass is known by all of its sweep and its blocks, not by its arrays alone.
+FORMAT = 2
 # Seconds between two writings, and how many times longer than a writing that must be at least.
 EVERY = 3.0
 PATIENCE = 20.0
@@ -49,9 +51,11 @@ class Journal:
         self._written = time.monotonic()
         self._patience = EVERY
 
-    def answer(self, question: tuple[FloatArray | None, ...], ask: Callable[[], Totals]) -> Totals:
-        """The totals of a pass, from the file or by asking for them."""
-        check = _digest(question)
+    def answer(
+        self, sweep: Sweep, blocks: Sequence[int] | None, ask: Callable[[], Totals]
+    ) -> Totals:
+        """The totals of a pass over some blocks (None: all), from the file or by asking."""
+        check = zlib.crc32(repr(None if blocks is None else list(blocks)).encode(), sweep.digest)
         if self._next < len(self._known):
             known_check, totals = self._known[self._next]
             if known_check != check:
@@ -87,13 +91,6 @@ class Journal:
     def remove(self) -> None:
         """Delete the file: the fit is done."""
         self.path.unlink(missing_ok=True)
-
-
-def _digest(question: tuple[FloatArray | None, ...]) -> int:
-    check = 0
-    for part in question:
-        check = zlib.crc32(b"-" if part is None else np.ascontiguousarray(part).tobytes(), check)
-    return check
 
 
 def _flat(totals: Totals) -> dict[str, FloatArray]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from fairmix.kernels import Forward, Tilt, backward, forward
+from fairmix.kernels import Forward, Sweep
 from fairmix.kernels.totals import (
     Block,
     Chunk,
@@ -20,7 +18,7 @@ from fairmix.kernels.totals import (
     Totals,
     add_up,
 )
-from fairmix.tables._base import Result
+from fairmix.tables._base import OneBatch, Result
 from fairmix.tables.journal import Journal
 from fairmix.tables.store import MemoryStore, Store
 
@@ -73,65 +71,7 @@ class Encoder:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Sweep:
-    """One softmax pass over a block; see ``fairmix.kernels.softmax`` for what it sums."""
-
-    logits: Logits
-    offsets: FloatArray | None = None
-    alpha: float = 1.0
-    pull: FloatArray | None = None
-    temperature: float = 1.0
-    likelihood: bool = True
-    hard: bool = False
-    contrasts: FloatArray | None = None
-    within_groups: bool = False
-    rough: bool = False
-
-    @cached_property
-    def tilt(self) -> Tilt:
-        """The map of rows to logits."""
-        return Tilt(self.logits, self.offsets, self.temperature)
-
-    def __call__(self, block: Block) -> Totals:
-        """Totals of the block."""
-        return self.back(block, self.ahead(block))
-
-    def ahead(self, block: Block) -> Forward:
-        """Responsibilities of the block."""
-        return forward(
-            block,
-            self.tilt,
-            likelihood=self.likelihood,
-            hard=self.hard,
-            contrasts=self.contrasts,
-            within_groups=self.within_groups,
-            rough=self.rough,
-            masses=self.pull is None,
-        )
-
-    def back(self, block: Block, ahead: Forward) -> Totals:
-        """Totals of the block, given its responsibilities."""
-        b, W = self.logits.b, self.logits.W
-        if not self.alpha and self.pull is None:
-            sums = Logits(np.zeros_like(b), np.zeros_like(W))
-        else:
-            how = (self.alpha, self.pull, self.temperature, ahead.linear)
-            sums = backward(block, ahead.psi, W.shape[1], *how)
-        # Kept from a pass without pull or not, the answer is the same.
-        return ahead.totals(sums, masses=self.pull is None)
-
-    def same_responsibilities(self, other: Sweep) -> bool:
-        """Whether ``ahead`` gives the same. Arrays are the same when they are one object."""
-        if self.pull is None and other.pull is not None:
-            return False  # which has no masses
-        arrays = ("logits", "offsets", "contrasts")
-        names = (*arrays, "temperature", "likelihood", "hard", "within_groups", "rough")
-        pairs = [(getattr(self, name), getattr(other, name)) for name in names]
-        return all(a is b or (isinstance(a, float | bool) and a == b) for a, b in pairs)
-
-
-class Table:
+class Table(OneBatch):
     """Encoded rows that solvers reach through passes.
 
     Parameters
@@ -223,23 +163,15 @@ class Table:
         """Number of blocks."""
         return self.blocks.n_blocks
 
-    def softmax_pass(
-        self, logits: Logits, *, blocks: Sequence[int] | None = None, **settings: Any
-    ) -> Totals:
-        """One sweep over all rows, or over the blocks with these increasing numbers.
-
-        ``settings`` are those of `Sweep`.
-        """
-        sweep = Sweep(logits, **settings)
+    def softmax_pass(self, sweep: Sweep, blocks: Sequence[int] | None = None) -> Totals:
+        """Totals of all rows, or of the blocks with these increasing numbers."""
         self._count(blocks)
         if self.journal is None:
             return self._pass(sweep, blocks)
-        question = (logits.b, logits.W, sweep.offsets, sweep.pull)
-        return self.journal.answer(question, lambda: self._pass(sweep, blocks))
+        return self.journal.answer(sweep, blocks, lambda: self._pass(sweep, blocks))
 
     def _pass(self, sweep: Sweep, blocks: Sequence[int] | None) -> Totals:
-        logits = sweep.logits
-        if blocks is not None or not self._may_remember(logits):
+        if blocks is not None or not self._may_remember(sweep.logits):
             return add_up(self.blocks.each(sweep, blocks))
         if self._last is not None and sweep.same_responsibilities(self._last[0]):
             known = self._last[1]

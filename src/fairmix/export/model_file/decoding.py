@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairmix.criteria import CRITERIA
+from fairmix.criteria.bounds import SOFT_RESOLUTION
 from fairmix.export.model_file.archive import MAX_BYTES, ModelFileError
 from fairmix.export.model_file.fields import Arrays, Fields
 from fairmix.export.model_file.members import Array
@@ -30,7 +31,7 @@ from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.model import Model
 from fairmix.mixture.propensity import Propensity, Scale
 from fairmix.results.fitted import Fairness, Fitted, Rule
-from fairmix.results.verdict import MIN_GROUP_SIZE, SOFT_RESOLUTION, label_resolution
+from fairmix.results.verdict import MIN_GROUP_SIZE, label_resolution
 from fairmix.solvers import Iteration
 
 # Parameters that may be lists, and the longest text that may be one: options are short words, and a

@@ -1,0 +1,98 @@
+"""The local model of the dual, which `quadratic`, `sparse` and `many` minimise in three ways.
+
+Around its present multipliers the dual is a quadratic plus a support function::
+
+    -<r, d> + <d, H d> / 2 + h(lambda),    d = lambda - lambda_0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fairmix.kernels.totals import FloatArray
+
+# Armijo's rule: a step must bring this share of what its slope promises. The usual small number,
+# for Newton steps bring about half of it wherever the model is quadratic.
+ENOUGH = 1e-4
+# Values are sums that are rounded; a rise by less than this share is none.
+ROUNDING = 1e-13
+# Steps are not made shorter than this: what is left of them is within rounding.
+SHORTEST = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class LocalModel:
+    """What is known of the dual at some multipliers, but for its curvature.
+
+    Attributes
+    ----------
+    multipliers : (M, K) array
+        lambda_0.
+    rates : (M, K) array
+        r, minus the gradient of the smooth part.
+    """
+
+    multipliers: FloatArray
+    rates: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class FewGroups(LocalModel):
+    """A model whose H is a full matrix, (M K, M K). `ManyGroups` has the other kind."""
+
+    curvature: FloatArray
+
+    @property
+    def unit(self) -> float:
+        """Mean of the diagonal of H."""
+        return float(np.trace(self.curvature) / self.multipliers.size)
+
+
+class State(NamedTuple):
+    """A smooth function on the way to its minimum: its value and gradient at some multipliers.
+
+    ``nearest`` are the allowed rates nearest to ``w``, whose derivative gives the next step.
+    """
+
+    value: float
+    gradient: FloatArray
+    nearest: FloatArray
+    w: FloatArray
+
+
+def halved(slope: float, rise: float) -> float:
+    """Half of a step that was too long."""
+    return 0.5
+
+
+def to_the_bend(slope: float, rise: float) -> float:
+    """The share of a step at which the slopes at its ends say that the minimum lies.
+
+    Between a tenth and seven tenths, so that a step neither vanishes nor stays as it is.
+    """
+    return min(max(slope / (slope - rise), 0.1), 0.7) if rise > 0 else 0.5
+
+
+def backtrack(
+    evaluate: Callable[[FloatArray], State],
+    now: FloatArray,
+    state: State,
+    step: FloatArray,
+    slope: float,
+    shorter: Callable[[float, float], float] = halved,
+) -> tuple[FloatArray, State]:
+    """Shorten a step of a negative slope until the value falls enough; where it ends.
+
+    ``shorter`` gives the share that is left of it, from the slopes at its two ends.
+    """
+    length = 1.0
+    while True:
+        new = evaluate(now + length * step)
+        enough = state.value + ENOUGH * length * slope + ROUNDING * abs(state.value)
+        if new.value <= enough or length < SHORTEST:
+            return now + length * step, new
+        length *= shorter(slope, float(np.vdot(new.gradient, step)))
