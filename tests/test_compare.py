@@ -215,12 +215,13 @@ def test_the_peak_holds_what_a_fit_allocates_and_frees(blobs):
 
     class Hungry(Recorder):
         def fit(self, X, y=None):
-            np.ones(2**24).sum()  # 134 MB for a moment
+            np.ones(2**25).sum()  # 268 MB for a moment
             return super().fit(X)
 
     methods = {"hungry": Hungry(), "frugal": Recorder()}
     hungry, frugal = compare(methods, X, sensitive_features=groups).rows
-    assert 130 < hungry.peak_mb < 200
+    # A system that is short of memory takes pages of the process back meanwhile.
+    assert 200 < hungry.peak_mb < 330
     assert 0 <= frugal.peak_mb < 65
 
 

@@ -29,6 +29,12 @@ from fairmix.input.sources import FileSource
 
 N_ROWS = 5 * BLOCK_ROWS + 1234
 ARRAYS = ("weights_", "means_", "covariances_", "rates_", "group_sizes_")
+# A process that a busy machine starts late, or leaves alone for a while, is not lost.
+PATIENT = {
+    "distributed.comm.timeouts.connect": "600s",
+    "distributed.comm.timeouts.tcp": "600s",
+    "distributed.scheduler.worker-ttl": None,
+}
 FITS = {
     "blind, mixed, standardised": {"standardize": True, "max_gap": 0.05},
     "aware, mixed": {"assignment": "aware"},
@@ -42,6 +48,7 @@ FITS = {
 def two_processes():
     """Two processes of one thread each, of which none is left at the end."""
     with (
+        dask.config.set(PATIENT),
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,

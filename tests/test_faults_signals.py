@@ -26,7 +26,7 @@ N_ROWS = 600
 # Runs the command and sends itself a signal at one of its calls; tells their number at the end,
 # and how many came before the first file was in its place.
 RUN = """
-import os, runpy, signal, sys
+import runpy, signal, sys
 
 # Tests in the background of a shell inherit that SIGINT is off.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -40,7 +40,7 @@ def count(frame, event, argument):
     if not moved and frame.f_code.co_name == "_move":
         moved = calls
     if calls == moment:
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)  # which is there before the call returns, in this thread
 
 sys.settrace(count)
 try:

@@ -10,7 +10,8 @@ from sklearn.model_selection import train_test_split
 from fairmix import FairMixture, compare, pareto_front
 from fairmix.baselines import AlignedFairKMeans
 from fairmix.datasets import make_grouped_blobs
-from fairmix.results.verdict import judge_counts, listed_groups, verdict_of
+from fairmix.input.groups import listed_groups
+from fairmix.results.verdict import judge_counts, verdict_of
 
 N_ROWS = 600
 
