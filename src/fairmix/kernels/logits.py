@@ -12,7 +12,8 @@ from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits
 
 ALL = slice(None)
 # Logits go into exp less those of one cluster, the base, and less this. What is far below the base
-# may underflow, for it is nothing beside it; so others may exceed it by all the more.
+# may underflow, for it is nothing beside it; so others may exceed it by all the more. Single
+# precision still holds exp(-60), and what underflows is below 2e-12 of it.
 LOWERED = 60.0
 
 

@@ -28,10 +28,12 @@ NOTHING = np.zeros(0)
 # Without the floor some percent of the responsibilities of well separated clusters are denormal
 # numbers, at which processors make exp, and many of them also products, up to ten times as slow.
 NEGLIGIBLE = 7.8e-20
-# From this many contrasts on, one product gives the curvature; fewer are summed pair by pair.
+# From this many contrasts on, one product gives the curvature; fewer are summed pair by pair. Up
+# to `FEW_GROUPS` groups have fewer, whose bits the sums by pairs keep.
 MANY_CONTRASTS = 3
-# Up to this many dense features their sums come with the masses from one product. That depends on
-# nothing else, so that the same rows always give the same bits.
+# Up to this many dense features their sums come with the masses from one product; with more, passes
+# that need no sums would pay for them. That depends on nothing else, so that the same rows always
+# give the same bits.
 FEW_FEATURES = 64
 
 

@@ -29,9 +29,9 @@ FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.integer[Any]]
 
 # Up to this many groups everything is worked out in full. With more, what would grow faster than
-# their number is done in another way, or less often.
+# their number is done in another way, or less often (decision record 0017).
 FEW_GROUPS = 3
-# Rows that `by_column` takes as one.
+# Rows that `by_column` takes as one, so that the inner loop of NumPy is no shorter than this.
 RUN_ROWS = 64
 
 

@@ -3,7 +3,7 @@
 Newton steps see labels as if they moved smoothly. The last few rows do not, least of all where a
 group is small: one of its rows moves its rates by much, many of a large group by little. Here the
 rows that lie closest to a boundary between two clusters are gathered once. Along a line in the
-offsets of one cluster each of them changes its label at a known place, so the best place on a line
+offsets of one cluster each of them changes its label at a known crossing, so the best one on a line
 is found exactly, and many lines can be tried for the price of one pass over all rows.
 """
 
@@ -19,18 +19,21 @@ from fairmix.kernels import LogitMap, label_scores
 from fairmix.kernels.totals import FEW_GROUPS, Block, FloatArray, IntArray, Logits
 from fairmix.tables import Rowlike
 
-# Rows that are gathered, and those that all lines together may look at.
+# Rows that are gathered: so few that a line is quick, so many that those of a small group are among
+# them. All lines together may look at so many rows, which is about the price of a few passes over
+# a large table, and there are at most so many lines of up to three groups; of more groups fewer,
+# because each line looks at the rates of all.
 NEAR_ROWS = 20_000
 LINE_ROWS = 5_000_000
-# and of up to three groups; fewer of more, because each line looks at the rates of all.
 MOST_LINES = 800
 # A cluster keeps at least this share of its rows: an empty one has no gap, and is no solution.
 KEPT_SHARE = 0.5
-# Places of a line that are compared, on each side.
-PLACES = 300
-# Numbers that the rates at these places may take.
+# Crossings of a line that are compared, on each side, and the numbers that the rates after each of
+# them may take in memory (16 MB). The best is rarely far: labels miss the bound by few rows.
+CROSSINGS = 300
 MOST_NUMBERS = 2_000_000
-# Where no line helps, so many random moves lead away from the best place, each past so many rows.
+# Where no line helps, so many random moves lead away from the best offsets, each past so many rows:
+# far enough to leave a local minimum, near enough that lines can make up for it.
 KICKS = 3
 KICK_ROWS = 12
 
@@ -189,7 +192,7 @@ class Search:
             return np.ones(len(self.scores))
         return self.near.rho[:, line.group]
 
-    def _places(self, line: Line) -> tuple[FloatArray, IntArray]:
+    def _crossings(self, line: Line) -> tuple[FloatArray, IntArray]:
         """Where along the line each row changes its label, and its label on the other side."""
         others = self.scores.copy()
         others[:, line.cluster] = -np.inf
@@ -197,28 +200,28 @@ class Search:
         lead = others[np.arange(len(rival)), rival] - self.scores[:, line.cluster]
         speed = self._speed(line)
         with np.errstate(divide="ignore", invalid="ignore"):
-            place = np.where(speed > 1e-9, lead / speed, np.inf)
-        return place, rival
+            crossing = np.where(speed > 1e-9, lead / speed, np.inf)
+        return crossing, rival
 
     def _best_on(self, line: Line) -> bool:
-        """Go to the best place on the line; False if that is here."""
-        place, rival = self._places(line)
+        """Go past the best crossing on the line; False if that is here."""
+        crossing, rival = self._crossings(line)
         now = self.excess()
         found: tuple[float, float, IntArray, float] = (now, 0.0, np.zeros(0, dtype=np.intp), 1.0)
         for side in (1.0, -1.0):
-            rows = self._between(place, line, side)
-            most = min(PLACES, max(8, MOST_NUMBERS // self.mass.size))
-            ahead = np.abs(place[rows])
+            rows = self._between(crossing, line, side)
+            most = min(CROSSINGS, max(8, MOST_NUMBERS // self.mass.size))
+            ahead = np.abs(crossing[rows])
             if len(rows) > most:
                 nearest = np.argpartition(ahead, most)[: most + 1]
                 rows = rows[nearest]
-            rows = rows[np.argsort(np.abs(place[rows]), kind="stable")]
+            rows = rows[np.argsort(np.abs(crossing[rows]), kind="stable")]
             if len(rows) < 2:
                 continue
-            ahead = np.abs(place[rows])
+            ahead = np.abs(crossing[rows])
             # The last one only says where the step before it ends.
             values = self._values(line, rows[:-1], rival, side)
-            # Rows that change at one place change together.
+            # Rows that change at one crossing change together.
             values[ahead[1:] - ahead[:-1] <= 1e-12 * (1 + ahead[1:])] = np.inf
             j = int(values.argmin())
             if values[j] < found[0] - 1e-12:
@@ -230,10 +233,10 @@ class Search:
         self._move(line, length, passed, rival, side)
         return True
 
-    def _between(self, place: FloatArray, line: Line, side: float) -> IntArray:
+    def _between(self, crossing: FloatArray, line: Line, side: float) -> IntArray:
         """Rows that change on one side of the line, as far as it goes."""
-        there = place > 0 if side > 0 else place <= 0
-        there &= np.isfinite(place) & (np.abs(place) <= self._reach(line, side))
+        there = crossing > 0 if side > 0 else crossing <= 0
+        there &= np.isfinite(crossing) & (np.abs(crossing) <= self._reach(line, side))
         return np.flatnonzero(there)
 
     def _reach(self, line: Line, side: float) -> float:
@@ -282,14 +285,14 @@ class Search:
         """A random line, past a few rows."""
         lines = self._lines()
         line = lines[0]
-        place, rival = self._places(line)
+        crossing, rival = self._crossings(line)
         side = float(self.rng.choice([-1.0, 1.0]))
-        rows = self._between(place, line, side)
-        rows = rows[np.argsort(np.abs(place[rows]), kind="stable")][: KICK_ROWS + 1]
+        rows = self._between(crossing, line, side)
+        rows = rows[np.argsort(np.abs(crossing[rows]), kind="stable")][: KICK_ROWS + 1]
         if len(rows) < 2:
             return
         j = int(self.rng.integers(len(rows) - 1))
-        ahead = np.abs(place[rows])
+        ahead = np.abs(crossing[rows])
         self._move(line, side * (ahead[j] + ahead[j + 1]) / 2, rows[: j + 1], rival, side)
 
 

@@ -90,13 +90,18 @@ REPAIR_STEPS = 12
 LAST_REPAIR_STEPS = 60
 # A step of the repair may cost this much log-likelihood per row, to second order.
 REPAIR_LOSS = 0.02
-# It aims below the bound by this share, so that curvature does not leave it just above.
+# It aims below the bound by this share, so that curvature does not leave it just above, and gives
+# way by this share of what a step still missed.
 AIM = 0.9
+GIVE_WAY = 0.1
 # Directions of J weaker than this, relative to the strongest, are left alone.
 WEAKEST = 1e-4
 # Random directions that estimate the curvature, and the smallest share of its mean that counts.
+# The estimate is that of Bekas, Kokiopoulou and Saad (2007), and a rough one: it is only a scale.
 PROBES = 32
 FLATTEST = 1e-3
+# Half the distance of its central differences, whose error is of its square.
+PROBE_WIDTH = 1e-4
 # The search for labels: temperatures of its slopes, one after the other, and random aims for each.
 # Components that overlap need cooler slopes, because their logits hardly differ.
 SEARCH_TEMPERATURES = (0.3, 0.1, 0.03, 0.01, 0.003)
@@ -321,7 +326,7 @@ class Repair:
         move = self._move(here, aim, spread)
         for _ in range(steps):
             new = self._moved(here, length * move)
-            aim = max(0.0, aim - 0.1 * max(new.gap - self.bound, 0.0))
+            aim = max(0.0, aim - GIVE_WAY * max(new.gap - self.bound, 0.0))
             kept = new.filled >= here.filled
             if kept and new.gap <= self.bound:
                 return new
@@ -396,7 +401,7 @@ class Repair:
 
     def _curvature(self, here: Measured) -> FloatArray:
         """Minus the second derivatives of EM's surrogate, by random differences, in one pass."""
-        objective, rng, width = self.objective, np.random.default_rng(0), 1e-4
+        objective, rng, width = self.objective, np.random.default_rng(0), PROBE_WIDTH
         sums = objective.expect(here.theta, here.logits)[0].sums
         diagonal = np.zeros(len(here.theta))
         for _ in range(PROBES):

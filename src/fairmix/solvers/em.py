@@ -21,9 +21,11 @@ from fairmix.solvers._base import (
 )
 from fairmix.solvers.objective import Objective, Point, Surrogate
 
-# Rounds of R inner steps, each with half the step of the one before, until Q_fair has risen.
+# Rounds of R inner steps, each with half the step of the one before, until Q_fair has risen. After
+# ten of them a step is a thousandth of the first: no step improves it.
 ROUNDS = 10
-# Iterations at each batch of a stream.
+# Iterations at each batch of a stream: enough to follow it, few enough that a batch costs about as
+# much as a few passes over it.
 STREAM_STEPS = 3
 
 
@@ -76,6 +78,8 @@ class EM(ClimbOnly):
     ) -> Solution:
         """Climb from the parameters of a start. There is no tilt."""
         theta, plain = start.theta, objective.penalty is None
+        # Plain EM never falls, so one small gain is the end. Under a penalty gains are uneven: its
+        # multipliers move between iterations.
         window = (1 if plain else 10) * objective.n_batches
         tol = self.tol / objective.n_batches
         recorder = Recorder(self.criterion, objective.fair, tol, window, callback)

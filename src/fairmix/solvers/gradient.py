@@ -17,10 +17,11 @@ from fairmix.solvers._base import (
 )
 from fairmix.solvers.objective import Objective
 
-# Steps between two updates of the penalty's multipliers, and over which progress is judged.
+# Steps between two updates of the penalty's multipliers, as many as EM's R, and those over which
+# progress is judged: Adam's steps go up and down, and only many of them show a trend.
 UPDATE_EVERY = 10
 WINDOW = 500
-# Steps at each batch of a stream.
+# Steps at each batch of a stream: as many as the inner steps of EM's iterations there.
 STREAM_STEPS = 30
 
 

@@ -18,8 +18,19 @@ from fairmix.criteria import Face
 from fairmix.kernels.totals import FloatArray
 from fairmix.solvers.local_model import LocalModel, State, backtrack, to_the_bend
 
-# The price of leaving the allowed rates doubles from round to round, up to so many units of H.
+# The price of leaving the allowed rates doubles from round to round, up to so many units of H: a
+# higher one needs fewer rounds, but makes the matrix of a Newton step worse conditioned.
 HIGHEST_PRICE = 60.0
+
+
+def damping_of(sigma: float, steepest: float) -> float:
+    """What is added to the matrix of a Newton step, which vanishes as the gradient does.
+
+    Without it a piecewise linear h lets steps run off along the gauge: adding a constant over
+    clusters to a group changes nothing. In proportion to the gradient it leaves the last steps
+    those of Newton; the cap keeps it below the slope of the projection, which sigma scales.
+    """
+    return sigma * min(0.1, 0.2 * steepest)
 
 
 class Curvature(Protocol):
@@ -208,10 +219,10 @@ def many_multipliers(model: ManyGroups, demand: Demand, accuracy: Accuracy) -> F
         state = evaluate(now)
         while left > 0:
             steepest = float(np.abs(state.gradient).max())
+            # No more exact than the rates of this round are themselves.
             if steepest < 0.3 * max(tol, float(np.abs(state.nearest - c).max())):
                 break
-            # Without damping a piecewise linear h lets Newton steps run off along the gauge.
-            damping = sigma * min(0.1, 0.2 * steepest)
+            damping = damping_of(sigma, steepest)
             face = demand.face(state.w, state.nearest)
             step = -curvature.newton(state.gradient, face, sigma, damping)
             slope = float(np.vdot(state.gradient, step))

@@ -34,9 +34,11 @@ from fairmix.tables import MemoryStore, Table
 from fairmix.tables._base import OneBatch, Result
 from fairmix.tables.store import allocate, concatenate_rows
 
-# Forgetting, between 0.5 and 1. One keeps all rows alike, whatever parameters they were seen with.
+# Forgetting, between 0.5 and 1, where stepwise EM converges. One keeps all rows alike, whatever
+# parameters they were seen with; one half forgets fastest, and follows the noise of each batch.
 KAPPA = 0.8
-# M-steps of the dual solver at each batch, and Newton steps of the tilt before each.
+# M-steps of the dual solver at each batch, and Newton steps of the tilt before each: at most, for
+# the tilt of the batch before is a good start.
 M_STEPS = 2
 TILT_STEPS = 6
 

@@ -16,22 +16,34 @@ from fairmix.solvers.tilt import Tilt
 from fairmix.solvers.whole_rows import whole_row_offsets
 from fairmix.tables import Rowlike
 
-# A step may first move a row's tilt by at most this many temperatures.
+# A step may first move a row's tilt by at most this many temperatures. Half of what a climb allows:
+# steps here are short, and grow where they may.
 REACH = 2.0
-# Steps at most.
+# Steps at most. Of a map whose last rows are counted fewer: counting ends what steps begin.
 STEPS = 40
-# Steps of a map whose last rows are counted.
 FEW_STEPS = 12
+# Steps grow by this factor, and halve after one that led astray: one such step takes back what
+# about two good ones gave.
+GROWTH = 1.5
+# The share of what is missing that the target gives way by. Rates that come to half of what a step
+# asks of them get there; with all of it, those that answer in full would overshoot.
+GIVE_WAY = 0.5
+# A gap leads astray when it grows by more than this share of what is missing, and by more than a
+# few rows do, though of small groups, whose rows move their rates by much, by no more than this.
+ASTRAY = 0.5
+FEW_ROWS, FEW_RATES = 3, 2e-3
 # Rates are quotients of floats.
 ROUNDING = 1e-12
 # Gaps of responsibilities are known to about this, because they are sums of rounded numbers.
 SOFT_GRAIN = 5e-7
-# Searches among the rows near a boundary: each begins with other rows.
+# Searches among the rows near a boundary: each begins with other rows, and the first moves most.
 SEARCHES = 3
-# Steps back from a gap below this share of the bound.
+# Steps back from a gap below this share of the bound. Each halves what the bound leaves unused,
+# and what is left of it after three is hardly worth a pass.
 EASE_STEPS = 3
 EASE = 0.9
-# Passes over all rows before they are polished themselves, and the share of the bound to aim at.
+# Passes over all rows before they are polished themselves, and the share of the bound to aim at:
+# a little less than all, because the sampling error does change a little with the tilt.
 ROUNDS = 4
 CAREFUL = 0.97
 
@@ -110,15 +122,15 @@ class Polish:
             if best.gap <= enough:
                 break
             short = best
-            target = max(0.0, target - max(0.5 * (best.gap - self.bound), 0.5 * grain))
+            target = max(0.0, target - GIVE_WAY * max(best.gap - self.bound, grain))
             aim, rates = Bound(self.criterion, target), now.rates + self.error
             tilt = now.tilt.step(rates, now.totals, self.temperature, aim, reach)
             now = self.look(tilt, logits)
             # A few rows more are no sign of a wrong direction.
-            few_rows = min(3 * float(table.rate_steps.max()), 2e-3)
-            astray = now.gap > best.gap + max(0.5 * (best.gap - self.bound), few_rows)
+            few_rows = min(FEW_ROWS * float(table.rate_steps.max()), FEW_RATES)
+            astray = now.gap > best.gap + max(ASTRAY * (best.gap - self.bound), few_rows)
             best = now if now.gap < best.gap else best
-            now, reach = (best, reach / 2) if astray else (now, 1.5 * reach)
+            now, reach = (best, reach / 2) if astray else (now, GROWTH * reach)
         if best.gap > enough and countable:
             best = self._count(logits, best, grain)
         if best.gap > enough:
@@ -203,6 +215,7 @@ class Polish:
 
 def _apportioned(counts: FloatArray) -> FloatArray:
     """Whole numbers with the same sum, each within one of its own."""
+    # Counts are products of rates and sizes: a whole number may come out a little too small.
     whole = np.floor(counts + 1e-9)
     rest = round(float(counts.sum() - whole.sum()))
     whole[np.argsort(whole - counts, kind="stable")[:rest]] += 1

@@ -25,7 +25,7 @@ import numpy as np
 from fairmix.criteria import Criterion, Face
 from fairmix.kernels.totals import FloatArray
 from fairmix.solvers.local_model import FewGroups, State, backtrack
-from fairmix.solvers.many import Accuracy, ManyGroups, many_multipliers
+from fairmix.solvers.many import HIGHEST_PRICE, Accuracy, ManyGroups, damping_of, many_multipliers
 from fairmix.solvers.sparse import sparse_multipliers
 
 
@@ -130,19 +130,30 @@ class Strength:
             middle = (low + high) / 2
             found = newton_multipliers(model, self.criterion, middle)
             norm = self.criterion.support(found)
-            if abs(norm / self.strength - 1) < 1e-3:
+            if abs(norm / self.strength - 1) < NORM_ACCURACY:
                 break
             low, high = (middle, high) if norm > self.strength else (low, middle)
         return found
 
 
+# Of the bound at which the multipliers have a given norm. Twenty halve it to a millionth; a norm
+# within a thousandth of the strength, which a user hardly means more exactly, ends them sooner.
 BISECTIONS = 20
+NORM_ACCURACY = 1e-3
 # What a step on changing rates needs. Of many groups, where it takes long, the last fifth of the
 # way, and more than 12 projections, change neither the number of passes nor the end of a fit; with
 # 8, multipliers can stay far from a solution whose rates they have.
 STEP = Accuracy(tol=2e-6, share=0.2, evaluations=12)
+# Caps against rounding: both loops end after a few steps, for everything is piecewise quadratic.
 OUTER_STEPS = 40
 INNER_STEPS = 30
+# The price of leaving the allowed rates, in units of H. It starts at the scale of H, where Newton's
+# matrix is best conditioned, and doubles from round to round: a higher one needs fewer rounds.
+FIRST_PRICE = 3.0
+# Added to H as a share of its mean: far above rounding, far below what rates could show.
+RIDGE = 1e-9
+# The mean of H is at least this, for rows that are all certain of their cluster have none.
+LEAST_UNIT = 1e-12
 
 
 def newton_multipliers(
@@ -160,11 +171,10 @@ def newton_multipliers(
         return sparse_multipliers(model, factor * bound, tol)
     size = rates.size
     start, slope = multipliers.ravel(), rates.ravel()
-    # Rows that are all certain of their cluster have no curvature; the floor keeps H regular.
-    unit = max(model.unit, 1e-12)
+    unit = max(model.unit, LEAST_UNIT)
     # Adding a constant over clusters to a group changes nothing, so H alone is singular.
-    H = curvature + 1e-9 * unit * np.eye(size)
-    sigma = 3 * unit
+    H = curvature + RIDGE * unit * np.eye(size)
+    sigma = FIRST_PRICE * unit
     c = criterion.project(rates, bound).ravel()
     now = start.copy()
 
@@ -180,13 +190,13 @@ def newton_multipliers(
         state = evaluate(now)
         for _ in range(INNER_STEPS):
             steepest = np.abs(state.gradient).max()
+            # Closer than the rates need be, so that the outer loop sees where they end.
             if steepest < 0.1 * tol:
                 break
             D = criterion.project_slope(
                 state.w.reshape(rates.shape), state.nearest.reshape(rates.shape)
             )
-            # Without damping a piecewise linear h lets Newton steps run off along the gauge.
-            damping = sigma * min(0.1, 0.2 * float(steepest))
+            damping = damping_of(sigma, float(steepest))
             matrix = H + sigma * D.reshape(size, size) + damping * np.eye(size)
             step = -np.linalg.solve(matrix, state.gradient)
             decrease = float(state.gradient @ step)
@@ -197,7 +207,7 @@ def newton_multipliers(
         c = state.nearest
         if moved < tol:
             break
-        sigma = min(2 * sigma, 60 * unit)
+        sigma = min(2 * sigma, HIGHEST_PRICE * unit)
     out = now.reshape(rates.shape)
     return np.asarray(out - out.mean(axis=0))
 
@@ -206,10 +216,10 @@ def _equal_rates(model: FewGroups) -> FloatArray:
     """The same for a bound of 0: h is zero for multipliers that add up to zero over the groups."""
     multipliers, rates, curvature = model.multipliers, model.rates, model.curvature
     n_groups, n_clusters = rates.shape
-    unit = max(model.unit, 1e-12)
+    unit = max(model.unit, LEAST_UNIT)
     lowest = float(np.linalg.eigvalsh(curvature)[0])
     # H acts on contrasts between groups, this on their mean alone, so it keeps the step a contrast.
     mean = np.kron(np.full((n_groups, n_groups), unit / n_groups), np.eye(n_clusters))
-    H = curvature + mean + (1e-9 * unit + 2 * max(0.0, -lowest)) * np.eye(rates.size)
+    H = curvature + mean + (RIDGE * unit + 2 * max(0.0, -lowest)) * np.eye(rates.size)
     step = np.linalg.solve(H, (rates - rates.mean(axis=0)).ravel())
     return np.asarray(multipliers + step.reshape(rates.shape))

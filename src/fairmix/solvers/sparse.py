@@ -18,7 +18,8 @@ import numpy as np
 from fairmix.kernels.totals import FloatArray
 from fairmix.solvers.local_model import FewGroups
 
-# Steps at most, for each entry.
+# Steps at most, for each entry. A fit of three groups takes about ten in all (decision record
+# 0015); the cap is against rounding that would let entries join and leave for ever.
 STEPS = 6
 
 

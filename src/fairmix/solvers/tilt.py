@@ -17,7 +17,9 @@ from fairmix.tables import Rowlike
 # Contrasts between groups along which a blind map of many groups is tilted: those that x tells most
 # of. What is beyond them is hardly more than chance, and steps along all would grow with M cubed.
 MOST_CONTRASTS = 24
-# Steps that find them, each a product, and how many more vectors than contrasts take part.
+# Steps that find them, each a product, and how many more vectors than contrasts take part: five to
+# ten more are what Halko, Martinsson and Tropp (2011) advise, and a few steps where the variances
+# fall slowly. Only about the widest contrasts are needed.
 SUBSPACE_STEPS = 4
 SPARE_VECTORS = 8
 # Added to the curvature of many groups, as a share of its mean. Where a group has no row near a
@@ -212,6 +214,7 @@ class Tilt:
         covariance = self.knowledge.covariance
         if covariance is None:
             return max(float(np.abs(v).max()), 1e-300)
+        # Three: what next to no row exceeds.
         variance = np.einsum("gk,gh,hk->k", v, covariance, v)
         return max(3 * float(np.sqrt(max(variance.max(), 0.0))), 1e-300)
 

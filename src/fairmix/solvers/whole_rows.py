@@ -23,9 +23,11 @@ from fairmix.kernels import LogitMap, label_scores
 from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits
 from fairmix.tables import Rowlike
 
-# Rows gathered at each boundary between two clusters, beyond those that must move at all.
+# Rows gathered at each boundary between two clusters, beyond those that must move at all: a path
+# leads through clusters that need no row themselves.
 SPARE_ROWS = 16
-# Rows gathered at most, whatever the number of clusters, and moves at most.
+# Rows gathered at most, whatever the number of clusters (16 MB with ten), and moves at most: each
+# takes a shortest path, and where more are missing Newton steps have failed.
 MOST_ROWS = 200_000
 MOST_MOVES = 5_000
 

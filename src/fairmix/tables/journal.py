@@ -27,7 +27,8 @@ from fairmix.system.files import replace_file
 
 # 2: a pass is known by all of its sweep and its blocks, not by its arrays alone.
 FORMAT = 2
-# Seconds between two writings, and how many times longer than a writing that must be at least.
+# Seconds between two writings, and how many times longer than a writing that must be at least: so
+# a checkpoint costs at most a twentieth of a fit, and a kill at most so many seconds of one.
 EVERY = 3.0
 PATIENCE = 20.0
 
