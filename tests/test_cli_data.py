@@ -53,7 +53,7 @@ BAD = {
     "one-group.csv": (GOOD.replace(",m", ",f"), "--sensitive sex: it is always 'f'"),
     "ids.csv": (HEAD + "".join(f"1,a,{i}x\n" for i in range(999)), "too many for groups"),
     "alone.csv": ("sex\n" + "f\nm\n" * 30, "no column left to cluster by"),
-    "sheet.xlsx": ("PK", "is no file to read"),
+    "sheet.xlsx": ("PK", "is not a file to read"),
     "absent.csv": (None, "'absent.csv' matches no file"),
 }
 

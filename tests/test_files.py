@@ -370,7 +370,7 @@ def test_no_file_and_mixed_files(tmp_path):
         with pytest.raises(FileNotFoundError, match="matches no file"):
             FairMixture(2).fit(str(tmp_path / missing))
     good = tmp_path / "good.parquet"
-    with pytest.raises(ValueError, match=r"none\.csv' cannot be read together"):
+    with pytest.raises(ValueError, match=r"none\.csv' cannot be read with the others"):
         FileBlocks([good, tmp_path / "none.csv"])
     with pytest.raises(ValueError, match=r"good\.parquet' more than once"):
         FileBlocks([good, str(good)])

@@ -94,7 +94,7 @@ FILES: dict[str, Row] = {
     "random bytes as Parquet": Bad(
         text(np.random.default_rng(0).bytes(999), "data.parquet"), "cannot be read"
     ),
-    "an unknown suffix": Bad(text(GOOD, "data.xlsx"), "is no file to read"),
+    "an unknown suffix": Bad(text(GOOD, "data.xlsx"), "is not a file to read"),
     "dates": Bad(parquet(day=pa.array(range(80), pa.date32())), "'day' .*not numbers"),
     "lists": Bad(parquet(tags=[[1]] * 80), "."),
     "nulls only": Bad(parquet(age=pa.nulls(80)), "."),

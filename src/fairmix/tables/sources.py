@@ -55,7 +55,8 @@ def find_files(paths: Paths) -> list[Path]:
         raise ValueError(f"X names {str(twice)!r} more than once. Name every file once.")
     odd = next((f for f in found if _kind(f) is None or _kind(f) != _kind(found[0])), None)
     if odd is not None:
-        raise ValueError(f"{str(odd)!r} cannot be read together with the others. {KINDS}")
+        why = "is not a file to read" if _kind(odd) is None else "cannot be read with the others"
+        raise ValueError(f"{str(odd)!r} {why}. {KINDS}")
     return found
 
 
