@@ -19,6 +19,7 @@ from extension.back_end import TableOf
 from extension.command import lines
 from extension.criterion import HalfGap
 from extension.family import UnitVariance
+from extension.solver import RECIPE
 from fairmix import FairMixture, compare, load, to_onnx
 from fairmix.baselines import FairletKMeans
 from fairmix.cli import COMMANDS, app
@@ -31,6 +32,7 @@ from fairmix.report import render
 from fairmix.results.certificate import certify
 from fairmix.results.fairness import fairness_table
 from fairmix.results.profile import Profile
+from fairmix.solvers import SOLVERS
 
 X, GROUPS, _ = make_grouped_blobs(600, 3, 2, random_state=0)
 COLOURS = np.random.default_rng(0).choice(["red", "green", "blue"], size=len(X))
@@ -46,6 +48,11 @@ def unit(monkeypatch):
 @pytest.fixture
 def half_gap(monkeypatch):
     monkeypatch.setitem(CRITERIA, "half_gap", HalfGap())
+
+
+@pytest.fixture
+def damped(monkeypatch):
+    monkeypatch.setitem(SOLVERS, "damped", RECIPE)
 
 
 @pytest.fixture
@@ -228,3 +235,24 @@ def test_a_command_is_listed_and_runs(count_lines, people):
 def test_a_command_that_is_not_registered_is_not_there():
     assert "lines" not in call("--help").output
     assert call("lines", "people.csv").exit_code == 2
+
+
+def test_a_new_solver_climbs_to_where_em_does(damped):
+    plain = {"fairness_strength": 0, "random_state": 0, "max_iter": 200, "tol": 1e-7}
+    ours = FairMixture(3, solver="damped", **plain).fit(X)
+    em = FairMixture(3, solver="em", **plain).fit(X)
+    assert ours.score(X) == pytest.approx(em.score(X), abs=1e-4)
+    assert ours.n_iter_ > em.n_iter_
+
+
+def test_a_new_solver_meets_a_bound_and_does_not_tilt(damped):
+    settings = {"solver": "damped", "gap_of": "probabilities", "max_gap": 0.05, "random_state": 0}
+    model = FairMixture(3, **settings).fit(X, sensitive_features=GROUPS)
+    assert model.soft_gap_ <= 0.05
+    with pytest.raises(ValueError, match="solver='damped'"):
+        model.set_params(assignment="aware").fit(X, sensitive_features=GROUPS)
+
+
+def test_a_solver_that_is_not_registered_is_refused():
+    with pytest.raises(ValueError, match="'solver' parameter"):
+        FairMixture(3, solver="damped").fit(X)

@@ -1,20 +1,19 @@
-"""What all solvers share: their shape, task and solution, the history, Adam's directions."""
+"""What all solvers share: their shape, their task and their solution."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from fairmix.criteria import Criterion, smallest_ratio
+from fairmix.criteria import Criterion
 from fairmix.criteria.bounds import SOFT_RESOLUTION
 from fairmix.kernels.totals import FloatArray
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers.objective import Objective, Point
+from fairmix.solvers.objective import Objective
 from fairmix.tables import Rowlike
 
 
@@ -215,67 +214,3 @@ def resolution(criterion: Criterion, table: Rowlike, n_clusters: int, *, labels:
     if not labels:
         return SOFT_RESOLUTION
     return criterion.resolution(table.group_sizes, table.rate_steps, n_clusters)
-
-
-@dataclass
-class Recorder:
-    """Collects one row per iteration and tells when progress has stopped.
-
-    ``table`` are the rows whose rates count.
-    ``window`` iterations that raise the best objective by less than ``tol`` each, on average,
-    count as converged: single steps can be small, or down, without being the last.
-    """
-
-    criterion: Criterion
-    table: Rowlike
-    tol: float
-    window: int
-    callback: Callback | None = None
-    rows: list[Iteration] = field(default_factory=list)
-    best: list[float] = field(default_factory=list)
-    started: float = field(default_factory=time.perf_counter)
-
-    def record(self, point: Point) -> None:
-        """Add a row for the parameters at the start of an iteration."""
-        row = Iteration(
-            objective=point.value,
-            log_likelihood=point.log_likelihood,
-            gap=self.criterion.value(point.rates),
-            balance=smallest_ratio(point.rates * self.table.group_sizes[:, None]),
-            seconds=time.perf_counter() - self.started,
-            passes=self.table.passes,
-        )
-        self.rows.append(row)
-        self.best.append(max(row.objective, self.best[-1] if self.best else -np.inf))
-        if self.callback is not None:
-            self.callback(row)
-
-    @property
-    def settled(self) -> bool:
-        """Whether the last ``window`` iterations gained less than ``tol`` each."""
-        if len(self.rows) <= self.window:
-            return False
-        return self.best[-1] - self.best[-1 - self.window] < self.tol * self.window
-
-
-class Adam:
-    """Directions of Adam (Kingma and Ba 2015), to be multiplied by a learning rate.
-
-    The paper prints plain gradient steps; its figures need steps that do not depend on the scale
-    of each parameter's gradient, as in the authors' program.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.first = np.zeros(size)
-        self.second = np.zeros(size)
-        self.steps = 0
-
-    def direction(self, gradient: FloatArray) -> FloatArray:
-        """Ascent direction after one more gradient."""
-        # The constants that Kingma and Ba give: means over 10 and 1000 steps, a floor of 1e-8.
-        self.steps += 1
-        self.first += 0.1 * (gradient - self.first)
-        self.second += 0.001 * (gradient * gradient - self.second)
-        mean = self.first / (1 - 0.9**self.steps)
-        spread = np.sqrt(self.second / (1 - 0.999**self.steps))
-        return np.asarray(mean / (spread + 1e-8))

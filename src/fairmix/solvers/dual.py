@@ -28,19 +28,11 @@ from fairmix.criteria.bounds import within
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray, Logits
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers._base import (
-    Beginning,
-    Callback,
-    ClimbOnly,
-    Recorder,
-    Solution,
-    Status,
-    Task,
-    resolution,
-)
+from fairmix.solvers._base import Beginning, Callback, ClimbOnly, Solution, Status, Task, resolution
 from fairmix.solvers.objective import Objective, Point
 from fairmix.solvers.polish import Polish
 from fairmix.solvers.quadratic import Bound, Constraint, Strength
+from fairmix.solvers.recorder import Recorder
 from fairmix.solvers.tilt import Tilt
 from fairmix.tables import Rowlike
 

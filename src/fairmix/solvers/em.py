@@ -9,17 +9,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fairmix.criteria import Criterion
-from fairmix.solvers._base import (
-    Adam,
-    Beginning,
-    Callback,
-    ClimbOnly,
-    Recorder,
-    Solution,
-    Status,
-    Task,
-)
+from fairmix.solvers._base import Beginning, Callback, ClimbOnly, Solution, Status, Task
+from fairmix.solvers.adam import Adam
 from fairmix.solvers.objective import Objective, Point, Surrogate
+from fairmix.solvers.recorder import Recorder
 
 # Rounds of R inner steps, each with half the step of the one before, until Q_fair has risen. After
 # ten of them a step is a thousandth of the first: no step improves it.
@@ -56,6 +49,10 @@ class EM(ClimbOnly):
 
     samples_first: ClassVar[bool] = True
 
+    def limited(self, max_iter: int, *, settle: bool = True) -> EM:
+        """The same with other ``max_iter``; without ``settle`` it takes all of them."""
+        return replace(self, max_iter=max_iter, tol=self.tol if settle else 0.0)
+
     @classmethod
     def of(cls, task: Task) -> EM:
         """For a task, with the paper's numbers where the user leaves them open."""
@@ -68,10 +65,6 @@ class EM(ClimbOnly):
             tol=task.tol,
         )
         return em.limited(STREAM_STEPS, settle=False) if task.online else em
-
-    def limited(self, max_iter: int, *, settle: bool = True) -> EM:
-        """The same with other ``max_iter``; without ``settle`` it takes all of them."""
-        return replace(self, max_iter=max_iter, tol=self.tol if settle else 0.0)
 
     def climb(
         self, objective: Objective, start: Beginning, callback: Callback | None = None

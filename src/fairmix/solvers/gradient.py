@@ -5,17 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fairmix.criteria import Criterion
-from fairmix.solvers._base import (
-    Adam,
-    Beginning,
-    Callback,
-    ClimbOnly,
-    Recorder,
-    Solution,
-    Status,
-    Task,
-)
+from fairmix.solvers._base import Beginning, Callback, ClimbOnly, Solution, Status, Task
+from fairmix.solvers.adam import Adam
 from fairmix.solvers.objective import Objective
+from fairmix.solvers.recorder import Recorder
 
 # Steps between two updates of the penalty's multipliers, as many as EM's R, and those over which
 # progress is judged: Adam's steps go up and down, and only many of them show a trend.
