@@ -155,18 +155,23 @@ def test_several_sensitive_columns_form_intersections(frame, parts):
     assert_same_model(model, memory)
 
 
+def opened(X, groups, weight=None):
+    """Data as a fit has it."""
+    reading = Reading("from_dtype", complete=False, missing_groups="error", min_group_size=30)
+    check = EstimatorCheck(FairMixture(), "from_dtype", reset=True)
+    return open_data(X, groups, weight, reading, check)
+
+
 def test_files_have_the_checksum_of_a_table(frame, parts):
     """So a checkpoint of one goes on with the other."""
     inside = frame.drop(columns="w")
-    reading = Reading("from_dtype", complete=False, missing_groups="error", min_group_size=30)
     digests = set()
     for X, weight in (
         (inside, frame["w"]),
         (parts, "w"),
         (pa.Table.from_pandas(inside), frame["w"]),
     ):
-        check = EstimatorCheck(FairMixture(3), "from_dtype", reset=True)
-        data = open_data(X, "sex", weight, reading, check)
+        data = opened(X, "sex", weight)
         digests.add(data.store(data.columns).summary.digest)
     assert len(digests) == 1
 
@@ -183,7 +188,7 @@ def test_single_precision_stays_when_all_numbers_have_it(tmp_path):
         files = FairMixture(2, **settings).fit(path, sensitive_features="g")
         memory = FairMixture(2, **settings).fit(frame[[*columns, "g"]], sensitive_features="g")
         assert_same_model(files, memory)
-        data = files._source(path, "g", None)
+        data = opened(path, "g")
         chunk = next(data.store(data.columns).blocks.each(lambda chunk: chunk))
         assert chunk.rows.numeric.dtype == dtype
 

@@ -24,6 +24,7 @@ from fairmix import (
 from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairKMeans
 from fairmix.cli import app
 from fairmix.datasets import make_grouped_blobs
+from fairmix.estimator.picture import measured
 
 BASELINES = (AlignedFairKMeans, FairletKMeans, VariationalFairKMeans)
 FIGURES = ("gap_", "label_gap_", "soft_gap_", "balance_")
@@ -108,7 +109,7 @@ def test_nobody_is_shown_a_nan(tmp_path, capsys, monkeypatch):
     chosen = select_n_components(plain(), X, n_components=(2, 3))
     row = str(chosen).splitlines()[1].split()
     assert row[4:8] == ["-"] * 4, "three gaps and the balance"
-    texts = [shown.output, told.output, str(chosen), model_card(model), model._repr_html_()]
+    texts = [shown.output, told.output, str(chosen), model_card(model), measured(model)]
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     plain(verbose=1).fit(X)
     select_n_components(plain(), X, n_components=(2, 3), verbose=1)

@@ -827,8 +827,9 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         self._check_fresh(X)
         if self.gap_of == "probabilities":
             assignment = self.predict_proba(X, sensitive_features=sensitive_features)
-        groups = group_values(X, sensitive_features)
-        return certify_held_out(self.fitted_, assignment, groups, confidence=confidence)
+        # The bound may have been set anew since the fit.
+        rule, groups = self._settings().rule, group_values(X, sensitive_features)
+        return certify_held_out(self.fitted_, rule, assignment, groups, confidence=confidence)
 
     def _check_fresh(self, X: Any) -> None:
         """Warn of rows of the fit."""

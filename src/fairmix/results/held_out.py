@@ -11,19 +11,21 @@ from numpy.typing import NDArray
 from fairmix.input.groups import encode_groups, listed, match_groups
 from fairmix.kernels.totals import IntArray
 from fairmix.results.certificate import Certificate, certify, sampling_gap
-from fairmix.results.fitted import Fitted
+from fairmix.results.fitted import Fitted, Rule
 from fairmix.results.verdict import Verdict, judge_counts
 
 
 def certify_held_out(
-    fitted: Fitted, assignment: NDArray[Any], groups: object, *, confidence: float
+    fitted: Fitted, rule: Rule, assignment: NDArray[Any], groups: object, *, confidence: float
 ) -> Certificate:
     """The certificate of a fitted map, and a verdict on fresh rows.
 
     Parameters
     ----------
     fitted : Fitted
-        The map, and the rule that it was fitted for.
+        The map, and how groups fare on the rows of its fit.
+    rule : Rule
+        What is asked of the rows; it may be another than that of the fit.
     assignment : (n,) labels or (n, K) probabilities
         What the map makes of the rows.
     groups : array-like or table
@@ -33,7 +35,7 @@ def certify_held_out(
     """
     judged = list(fitted.groups.names)
     known = [*judged, *fitted.groups.unjudged]
-    missing = fitted.rule.missing_groups
+    missing = rule.missing_groups
     if not known:
         known = list(encode_groups(groups, missing=missing).names)
     codes = match_groups(groups, known, n_rows=len(assignment), missing=missing)
@@ -45,21 +47,21 @@ def certify_held_out(
     found = certify(
         assignment[stated],
         np.asarray(named)[codes[stated]],
-        criterion=fitted.rule.criterion,
+        criterion=rule.criterion,
         confidence=confidence,
         n_clusters=fitted.n_components,
         groups=named,
     )
     rows = np.flatnonzero(codes >= 0)
-    verdict, chance = _judge(fitted, assignment[rows], codes[rows], known)
+    verdict, chance = _judge(fitted, rule, assignment[rows], codes[rows], known)
     return replace(found, verdict=verdict, chance=chance)
 
 
 def _judge(
-    fitted: Fitted, assignment: NDArray[Any], codes: IntArray, known: list[str]
+    fitted: Fitted, rule: Rule, assignment: NDArray[Any], codes: IntArray, known: list[str]
 ) -> tuple[Verdict, float]:
     """The verdict on fresh rows, and the gap on them that sampling explains."""
-    judged, rule = list(fitted.groups.names), fitted.rule
+    judged = list(fitted.groups.names)
     fair = bool(judged or fitted.groups.unjudged)
     counts = np.zeros((len(known), fitted.n_components))
     if assignment.ndim == 1:
