@@ -278,7 +278,6 @@ def test_progress_goes_to_a_terminal_only(folder):
     [
         ("Assignment", "assignment"),
         ("Ties", "ties"),
-        ("Solver", "solver"),
         ("GapOf", "gap_of"),
     ],
 )
@@ -287,6 +286,12 @@ def test_choices_are_those_of_the_estimator(option, parameter):
     literal = next((k for k in get_args(kind) if get_args(k)), kind)
     allowed = FairMixture._parameter_constraints[parameter][0].options
     assert set(get_args(literal)) == allowed
+
+
+def test_the_help_names_the_solvers_of_the_estimator():
+    metavar = get_args(options.Solver)[1].metavar
+    allowed = FairMixture._parameter_constraints["solver"][0].options
+    assert set(metavar.strip("<>").split("|")) == set(allowed)
 
 
 @pytest.mark.parametrize(

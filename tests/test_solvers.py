@@ -33,6 +33,7 @@ from fairmix.mixture.mixture import Mixture
 from fairmix.solvers import EM, Beginning, Dual, Iteration, Status
 from fairmix.solvers.objective import Objective, Scaled
 from fairmix.tables import BLOCK_ROWS
+from repetition import long
 
 # Two clusters for four or six blobs: some of the ways to join blobs are fair, so a fair fit need
 # not empty a cluster.
@@ -157,7 +158,7 @@ def test_plain_em_equals_scikit_learn(covariance_type):
 
 
 @each_family
-@pytest.mark.parametrize("temperature", [1.0, 0.3])
+@pytest.mark.parametrize("temperature", [1.0, long(0.3)])
 def test_fair_em_never_falls_in_any_family(case, temperature):
     data = problem(case, 200)
     criterion = CRITERIA["gap"].criterion

@@ -488,7 +488,7 @@ def test_cards_and_reports_say_what_it_means():
     counted = Profile(groups=["v", "w"], n_clusters=3)
     counted.add(X, split.labels_, groups)
     page = render(counted, model=split)
-    assert "cluster also depends on its place in the table" in page
+    assert "cluster also depends on its position in the table" in page
 
 
 def test_a_front_splits_down_to_the_plain_mixture():

@@ -33,12 +33,15 @@ def folder_of(target: Path) -> Iterator[Path]:
     try:
         part.mkdir(parents=True)
         yield part
-        # A signal between two of the files would leave a folder of old and new ones.
+        # A signal between two of the files would leave a folder of old and new ones, and one after
+        # them the temporary folder.
         with together():
             _move(part, target)
-    finally:
+            shutil.rmtree(part, ignore_errors=True)
+    except BaseException:
         with together():
             shutil.rmtree(part, ignore_errors=True)
+        raise
 
 
 def _move(part: Path, target: Path) -> None:
