@@ -117,8 +117,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         X : array-like or data frame of shape (n_rows, n_features)
             Finite numbers.
         y : ignored
-            For scikit-learn's conventions. Groups are ``sensitive_features``: a ``y`` without them
-            is an `IgnoredTargetWarning`.
+            A ``y`` without ``sensitive_features`` is an `IgnoredTargetWarning`.
         sensitive_features : array-like or table, default=None
             Group of each row; several columns form their intersections. None, or one group
             only, is plain k-means (or k-median).

@@ -435,8 +435,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
             NumPy array, pandas, Polars or Arrow table. The first batch of a stream must hold
             every category and every group, and at least ``n_components`` rows.
         y : ignored
-            For scikit-learn's conventions. Groups are ``sensitive_features``: a ``y`` without them
-            is an `IgnoredTargetWarning`.
+            As in ``fit``.
         sensitive_features : str, array-like or table, default=None
             Group of each row, as in ``fit``: with every batch of a stream, or with none.
         sample_weight : array-like of shape (n_rows,), default=None
@@ -537,8 +536,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         X : array-like or data frame of shape (n_rows, n_features)
             As in ``fit``.
         y : ignored
-            For scikit-learn's conventions. Groups are ``sensitive_features``: a ``y`` without them
-            is an `IgnoredTargetWarning`.
+            As in ``fit``.
         **settings
             ``sensitive_features`` and ``sample_weight``, as in ``fit``.
 
