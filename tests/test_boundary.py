@@ -86,6 +86,30 @@ def test_equal_rows_are_not_told_apart():
     assert whole_row_offsets(tied, logits, np.zeros((2, K)), 1, excess) is None
 
 
+# Counts as asked for would part a pair; with seed 8 all others within a row would, too.
+@pytest.mark.parametrize("seed", [4, 5, 7, 8, 11])
+def test_counts_that_would_part_a_pair_give_way_to_others_within_a_row(seed):
+    """A third of the rows have a twin, as rows do that are alone in two runs of a table."""
+    single, logits, groups = make(seed=seed)
+    X = single.store.rows.numeric
+    X = np.concatenate([X, X[::3]])
+    groups = np.concatenate([groups, groups[::3]])
+    encode = Mixture(Gaussian(K, np.zeros(2))).family.encode
+    table = memory_table(Rows(X, None), encode, groups=groups, n_groups=2)
+    offsets = np.zeros((2, K))
+    before = counts_of(labels_of(table, logits, offsets), groups)[1]
+    assert before.min() > 7
+    excess = np.array([7.0, -4.0, -5.0, 2.0])
+    rounding = np.array([0.3, -0.4, 0.3, -0.2])
+    added = whole_row_offsets(table, logits, offsets, 1, excess, rounding)
+    if seed == 8:
+        assert added is None
+        return
+    offsets[1] += added
+    counts = counts_of(labels_of(table, logits, offsets), groups)[1]
+    assert np.abs(counts - (before - excess - rounding)).max() < 1
+
+
 @pytest.mark.parametrize("criterion", sorted(CRITERIA))
 @pytest.mark.parametrize("blind", [False, True], ids=["aware", "blind"])
 @pytest.mark.parametrize("n_groups", [2, 3])

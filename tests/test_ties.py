@@ -91,14 +91,25 @@ def test_rows_with_equals_are_numbered_set_by_set_and_each_run_is_on_its_own(by_
     rows = Rows(None, rng.integers(80, size=(BLOCK_ROWS + 500, 2)))
     groups = rng.integers(3, size=rows.n_rows)
     found = Ties(by_group)(rows, groups)
-    for run in (slice(0, BLOCK_ROWS), slice(BLOCK_ROWS, None)):
+    for start, run in ((0, slice(0, BLOCK_ROWS)), (BLOCK_ROWS, slice(BLOCK_ROWS, None))):
         sets = equal_rows(rows.take(run), groups[run] if by_group else None)
         members = [np.flatnonzero(sets == number).tolist() for number in range(sets.max() + 1)]
         tied = [row for own in members if len(own) > 1 for row in own]
         expected = np.full(len(sets), -1)
-        expected[tied] = np.arange(len(tied))
+        expected[tied] = start + np.arange(len(tied))
         assert 0 < len(tied) < len(sets)
         np.testing.assert_array_equal(found[run], expected)
+        # A run alone gets the same numbers when it is told its place.
+        alone = Ties(by_group)(rows.take(run), groups[run], start // BLOCK_ROWS)
+        np.testing.assert_array_equal(alone, expected)
+
+
+def test_equal_rows_of_different_runs_have_different_numbers():
+    """Else they would cross every boundary together, and counts would move in steps of two."""
+    rows = Rows(None, np.tile(np.arange(BLOCK_ROWS) % 50, 3)[:, None])
+    found = Ties(by_group=False)(rows, np.zeros(rows.n_rows, dtype=np.intp))
+    assert (found >= 0).all()
+    assert len(np.unique(found)) == rows.n_rows
 
 
 # ------------------------------------------------------------------------------- the kernel

@@ -262,7 +262,7 @@ def labelled_blocks(
     in runs.
     """
     waiting: deque[tuple[MarkedBlock, pa.Table]] = deque()
-    rows, labels = [], np.empty(0, dtype=np.int32)
+    rows, labels, n_runs = [], np.empty(0, dtype=np.int32), 0
     for block in chain(data.marked_blocks(), [None]):
         if block is not None:
             waiting.append((block, block.table.filter(pa.array(block.kept))))
@@ -272,8 +272,9 @@ def labelled_blocks(
         if ready:
             table = pa.concat_tables(rows)
             groups = table.select(data.sensitive)[:ready] if model.fitted_.model.aware else None
-            found = model.predict(table.select(features)[:ready], sensitive_features=groups)
+            found = model._labels(table.select(features)[:ready], groups, n_runs)
             rows, labels = [table[ready:]], np.concatenate([labels, found])
+            n_runs += ready // BLOCK_ROWS
         while waiting and len(waiting[0][1]) <= len(labels):
             done, table = waiting.popleft()
             yield done, table, labels[: len(table)]

@@ -126,7 +126,7 @@ class MeanPair:
             return rates.copy()
         amounts = np.maximum(excess, 0) / (speeds @ speeds)
         # One regression for all clusters: farther apart than any two rates, they do not mix.
-        away = start - start.mean(axis=1, keepdims=True)
+        away = start - start.sum(axis=1, keepdims=True) / n_groups
         apart = away + 1.5 * (away.max() - away.min()) * np.arange(n_clusters)[:, None]
         tiled, start = np.concatenate([speeds] * n_clusters), start.ravel()
         # Pools that rounding alone moves past each other have not met: they would merge for ever.

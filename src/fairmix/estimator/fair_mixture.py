@@ -893,10 +893,12 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         )
         return rows, fitted.seats.codes(codes)
 
-    def _labels(self, X: Any, sensitive_features: Any) -> IntArray:
+    def _labels(self, X: Any, sensitive_features: Any, first_run: int = 0) -> IntArray:
         rows, groups = self._seated_rows(X, sensitive_features)
         with one_blas_thread():
-            return self.fitted_.model.labels(rows, groups, n_jobs=self._n_threads)
+            return self.fitted_.model.labels(
+                rows, groups, n_jobs=self._n_threads, first_run=first_run
+            )
 
     def _rows(self, X: Any) -> Rows:
         """Rows of the fit's columns."""

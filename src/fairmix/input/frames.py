@@ -112,7 +112,7 @@ class Reader:
             first = block_start(frame.number, self.block_rows)
             raise ValueError(f"In rows {first} to {first + len(table) - 1}: {error}") from error
         weight = None if roles.weight is None else _weights(table, roles.weight)
-        ties = None if self.ties is None else self.ties(rows, groups)
+        ties = None if self.ties is None else self.ties(rows, groups, frame.number)
         return Chunk(frame.number, rows, groups, self.seats.weight(codes, weight), ties)
 
 

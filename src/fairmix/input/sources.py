@@ -185,11 +185,12 @@ class CollectionSource:
     def map_run_labels(
         self,
         read: Callable[..., Seated],
-        labels: Callable[[Rows, IntArray | None], IntArray],
+        labels: Callable[..., IntArray],
     ) -> Any:
         """The same where labels depend on the rows beside them: in runs of `Ties`.
 
-        ``read`` makes rows of a partition and of what is beside it, ``labels`` the labels of a run.
+        ``read`` makes rows of a partition and of what is beside it, ``labels`` the labels of a run,
+        given its rows, groups and number.
         """
         from fairmix.tables.dask import map_runs
 
@@ -243,10 +244,11 @@ def _unless_empty(labels: Callable[..., NDArray[Any]], part: Any, *beside: Any) 
 
 
 def _run_labels(
-    labels: Callable[[Rows, IntArray | None], IntArray], pieces: list[tuple[Seated, int, int]]
+    labels: Callable[..., IntArray], number: int, pieces: list[tuple[Seated, int, int]]
 ) -> IntArray:
-    """Labels of a run of rows, from slices of partitions."""
+    """Labels of the run of this number, from slices of partitions."""
     rows = concatenate_rows([rows.take(slice(a, b)) for (rows, _), a, b in pieces])
     known = [groups[a:b] for (_, groups), a, b in pieces if groups is not None]
     with one_blas_thread():
-        return labels(rows, np.concatenate(known) if known else None)
+        groups = np.concatenate(known) if known else None
+        return labels(rows, groups, first_run=number)

@@ -100,7 +100,9 @@ class Model:
             keep=False,
         )
 
-    def _table(self, rows: Rows, groups: IntArray | None, n_jobs: int, ties: Ties | None) -> Table:
+    def _table(
+        self, rows: Rows, groups: IntArray | None, n_jobs: int, first_run: int | None
+    ) -> Table:
         store = MemoryStore(
             rows,
             groups=None if self.offsets is None else groups,
@@ -108,8 +110,8 @@ class Model:
             aside=self.places_aside,
             n_jobs=n_jobs,
         )
-        if ties is not None:
-            store.ties = ties(rows, store.groups)
+        if self.ties is not None and first_run is not None:
+            store.ties = self.ties(rows, store.groups, first_run)
         return self.table(store)
 
     def _sweep(
@@ -118,9 +120,9 @@ class Model:
         work: Callable[[Block], NDArray[Any]],
         groups: IntArray | None,
         n_jobs: int,
-        ties: Ties | None = None,
+        first_run: int | None = None,
     ) -> NDArray[Any]:
-        return np.concatenate(list(self._table(rows, groups, n_jobs, ties).each(work)))
+        return np.concatenate(list(self._table(rows, groups, n_jobs, first_run).each(work)))
 
     def assign(
         self, table: Table, *, labels: bool = True
@@ -141,11 +143,16 @@ class Model:
                 start += len(found)
         return out, hard, soft
 
-    def labels(self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1) -> IntArray:
-        """Cluster of each row, (N,): the most probable one, unless equal rows share theirs out."""
+    def labels(
+        self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1, first_run: int = 0
+    ) -> IntArray:
+        """Cluster of each row, (N,): the most probable one, unless equal rows share theirs out.
+
+        ``first_run``: where in their table the rows begin, for `Ties`.
+        """
         logit_map = LogitMap(self.mixture.logits(self.theta), self.offsets)
         work = partial(hard_labels, logit_map=logit_map)
-        return self._sweep(rows, work, groups, n_jobs, self.ties)
+        return self._sweep(rows, work, groups, n_jobs, first_run)
 
     def probabilities(
         self, rows: Rows, groups: IntArray | None = None, *, n_jobs: int = 1

@@ -157,13 +157,14 @@ class Polish:
         share = max(0.0, self.bound - grain) / best.gap
         wanted = rates[smallest] + share * (rates - rates[smallest])
         added = np.zeros_like(tilt.offsets)
-        whole = bool((table.rate_steps * sizes == 1).all())
+        whole = np.allclose(table.rate_steps * sizes, 1, rtol=1e-9)
         for g in range(len(sizes)):
             aim = sizes[g] * (wanted[g] - self._error_of(g))
-            excess = sizes[g] * best.rates[g] - (_apportioned(aim) if whole else aim)
+            goal = _apportioned(aim) if whole else aim
+            excess = sizes[g] * best.rates[g] - goal
             if g == smallest or not np.abs(excess).max() > 0:
                 continue
-            found = whole_row_offsets(table, logits, tilt.offsets, g, excess)
+            found = whole_row_offsets(table, logits, tilt.offsets, g, excess, goal - aim)
             if found is not None:
                 added[g] = found
         now = self.look(tilt.moved(added), logits)

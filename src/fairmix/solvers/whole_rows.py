@@ -7,13 +7,16 @@ after one number per cluster is added (the prices of a transport problem). So:
 1. The rows that lie closest to each boundary between two clusters are gathered.
 2. One row at a time leaves a cluster that has too many for one that has too few, along the shortest
    path in a graph whose arcs are the cheapest moves between two clusters.
-3. The numbers that make the new labels the largest logits fulfil ``v_l - v_k <= m_kl``, with m_kl
+3. Equal rows cannot be parted. Where counts would need that, others that are as good within a row
+   are tried.
+4. The numbers that make the new labels the largest logits fulfil ``v_l - v_k <= m_kl``, with m_kl
    the smallest lead of k over l among the rows of k. Of all such numbers those with the most slack
    are taken, so that rounding moves no row.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,6 +33,12 @@ SPARE_ROWS = 16
 # takes a shortest path, and where more are missing Newton steps have failed.
 MOST_ROWS = 200_000
 MOST_MOVES = 5_000
+# Rows are equal when their scores are, to so many digits: rounding depends on the place in a block.
+DIGITS = 9
+# Moves at most that bring equal rows together, and how many of them may be apart from the others:
+# counts may change by a row of each cluster only.
+MEETINGS = 30
+FEW_APART = 2
 
 
 class Near(NamedTuple):
@@ -89,6 +98,7 @@ def whole_row_offsets(
     offsets: FloatArray,
     group: int,
     excess: FloatArray,
+    rounding: FloatArray | float = 0.0,
 ) -> FloatArray | None:
     """What to add to the offsets of a group so that its clusters lose their excess of weight.
 
@@ -102,6 +112,9 @@ def whole_row_offsets(
         The group.
     excess : (K,) array
         Weight that each cluster has too much; it adds up to zero.
+    rounding : (K,) array or float
+        What the wanted weights have more than they would if rows were not whole. Where equal rows
+        are in the way, others within one row of the latter will do.
 
     Returns
     -------
@@ -118,7 +131,13 @@ def whole_row_offsets(
         near = closest(part if near is None else near.joined(part), per_pair)
     assert near is not None
     labels = _moved(near, excess)
-    return None if labels is None else _slackest(_leads(near.scores, labels))
+    if labels is None:
+        return None
+    found = _slackest(_leads(near.scores, labels))
+    if found is None:
+        united = _united(near, labels, excess - _change(near, labels) + rounding)
+        found = None if united is None else _slackest(_leads(near.scores, united))
+    return found
 
 
 def _leads(scores: FloatArray, labels: IntArray) -> FloatArray:
@@ -147,17 +166,73 @@ def _moved(near: Near, excess: FloatArray) -> IntArray | None:
         path = _shortest_path(leads, int(left.argmax()), int(left.argmin()))
         if path is None:
             return None
-        for k, other in path:
-            own = np.flatnonzero(labels == k)
-            row = own[(near.scores[own, k] - near.scores[own, other]).argmin()]
-            labels[row] = other
-            left[k] -= near.weight[row]
-            left[other] += near.weight[row]
+        _walk(near, path, labels, left)
         for k in {node for arc in path for node in arc}:
             leads[k] = _leads_of(k, near.scores, labels)
         if np.abs(left).max() < rest:
             best, rest = labels.copy(), np.abs(left).max()
     return best
+
+
+def _walk(near: Near, path: list[tuple[int, int]], labels: IntArray, left: FloatArray) -> None:
+    """Move the cheapest row along each arc of a path; changes the labels and what is left."""
+    for k, other in path:
+        own = np.flatnonzero(labels == k)
+        row = own[(near.scores[own, k] - near.scores[own, other]).argmin()]
+        labels[row] = other
+        left[k] -= near.weight[row]
+        left[other] += near.weight[row]
+
+
+def _change(near: Near, labels: IntArray) -> FloatArray:
+    """Weight that each cluster has lost."""
+    before, after = (
+        np.bincount(found, weights=near.weight, minlength=near.scores.shape[1])
+        for found in (near.labels, labels)
+    )
+    return np.asarray(before - after)
+
+
+def _united(near: Near, labels: IntArray, left: FloatArray) -> IntArray | None:
+    """Labels that part no equal rows, as good within a row; None if there seem to be none.
+
+    ``left`` is the weight that each cluster has too much with the given labels, which are the best
+    for their counts. From there one row after the other moves along a shortest path, so they stay
+    the best, to counts that part fewer of the equal rows and have not been tried.
+    """
+    sets = np.unique(near.scores.round(DIGITS), axis=0, return_inverse=True)[1].ravel()
+    twins = np.flatnonzero(np.bincount(sets)[sets] > 1)
+    numbers = np.unique(sets[twins], return_inverse=True)[1]
+    grain = float(near.weight.max(initial=0.0)) - 1e-9
+
+    def apart(labels: IntArray) -> IntArray:
+        """Of each set of equal rows, those that are not where most of them are."""
+        counts = np.zeros((numbers.max(initial=-1) + 1, len(left)), dtype=np.intp)
+        np.add.at(counts, (numbers, labels[twins]), 1)
+        return np.asarray(counts.sum(axis=1) - counts.max(axis=1))
+
+    tried = set()
+    for _ in range(MEETINGS):
+        now = apart(labels)
+        if not now.any():
+            return labels
+        if now.max() > FEW_APART:
+            return None
+        tried.add(tuple(left.round(6)))
+        leads = _leads(near.scores, labels)
+        found: list[tuple[float, float, IntArray, FloatArray]] = []
+        for start, end in itertools.permutations(range(len(left)), 2):
+            path = _shortest_path(leads, start, end)
+            if path is None:
+                continue
+            new, rest = labels.copy(), left.copy()
+            _walk(near, path, new, rest)
+            if np.abs(rest).max() <= grain and tuple(rest.round(6)) not in tried:
+                found.append((float(apart(new).sum()), float(np.abs(rest).sum()), new, rest))
+        if not found:
+            return None
+        _, _, labels, left = min(found, key=lambda one: one[:2])
+    return None
 
 
 def _shortest_path(costs: FloatArray, start: int, end: int) -> list[tuple[int, int]] | None:
@@ -200,7 +275,7 @@ def _slackest(leads: FloatArray) -> FloatArray | None:
         means = (walks[-1] - walks[:-1]) / lengths
     finite = np.isfinite(walks[-1])
     slack = float(np.nanmax(means[:, finite], axis=0).min()) if finite.any() else 0.0
-    if slack <= 0:
+    if slack <= 10.0**-DIGITS:
         return None
     v = np.zeros(n_nodes)
     for _ in range(n_nodes):

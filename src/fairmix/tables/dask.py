@@ -357,7 +357,7 @@ def map_runs(
     X: Any,
     beside: Sequence[Any],
     prepare: Callable[..., Any],
-    work: Callable[[list[tuple[Any, int, int]]], IntArray],
+    work: Callable[[int, list[tuple[Any, int, int]]], IntArray],
 ) -> Any:
     """A number for each row, made from runs of ``BLOCK_ROWS`` rows, as a Dask array.
 
@@ -372,8 +372,8 @@ def map_runs(
     prepare : callable
         What a run needs of a partition and of those beside it.
     work : callable
-        Makes the numbers of a run from slices of what was prepared: each of them, its first row and
-        the row after its last.
+        Makes the numbers of a run from its place among them and slices of what was prepared: each
+        of these, its first row and the row after its last.
     """
     import dask
     import dask.array as da
@@ -393,7 +393,8 @@ def map_runs(
     prepared = [dask.delayed(prepare)(*(part[i] for part in (parts, *others))) for i in filled]
     ends = [*accumulate(lengths, initial=0)]
     cuts = [*range(0, ends[-1], BLOCK_ROWS), ends[-1]]
-    runs = [dask.delayed(work)(pieces) for pieces in _slices(prepared, lengths, [*pairwise(cuts)])]
+    slices = _slices(prepared, lengths, [*pairwise(cuts)])
+    runs = [dask.delayed(work)(number, pieces) for number, pieces in enumerate(slices)]
     sizes = [b - a for a, b in pairwise(cuts)]
     chunks = [dask.delayed(_join)(pieces) for pieces in _slices(runs, sizes, [*pairwise(ends)])]
     nothing = np.empty(0, dtype=np.int32)

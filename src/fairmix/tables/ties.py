@@ -11,13 +11,16 @@ from fairmix.kernels.totals import IntArray, Rows
 from fairmix.tables._base import BLOCK_ROWS
 
 ALONE = -1
+# Numbers of rows have 32 bits; they begin anew after so many, a multiple of ``BLOCK_ROWS``.
+MOST_NUMBERS = 2**31
 
 
 @dataclass(frozen=True)
 class Ties:
     """Finds equal rows, each run of ``BLOCK_ROWS`` rows of the user's table on its own.
 
-    Runs are what files and clusters have in common with memory. No run needs to know another.
+    Runs are what files and clusters have in common with memory. No run needs to know another, only
+    its place in the table.
 
     Parameters
     ----------
@@ -27,21 +30,26 @@ class Ties:
 
     by_group: bool
 
-    def __call__(self, rows: Rows, groups: IntArray) -> IntArray:
+    def __call__(self, rows: Rows, groups: IntArray, first_run: int = 0) -> IntArray:
         """A number for each row that has equals, -1 for a row alone, (N,).
 
-        In each run they count up from 0: first the rows equal to the first one that has equals, in
-        their order, then those of the next kind.
+        In each run they count up: first the rows equal to the first one that has equals, in their
+        order, then those of the next kind. No two runs have a number in common, for equal rows of
+        the same number would cross every boundary together. ``first_run`` is the place of the first
+        row in the table, in runs.
         """
         starts = range(0, rows.n_rows, BLOCK_ROWS)
         runs = [slice(start, start + BLOCK_ROWS) for start in starts]
-        return np.concatenate([self._run(rows.take(run), groups[run]) for run in runs])
+        return np.concatenate(
+            [self._run(n, rows.take(run), groups[run]) for n, run in enumerate(runs, first_run)]
+        )
 
-    def _run(self, rows: Rows, groups: IntArray) -> IntArray:
+    def _run(self, number: int, rows: Rows, groups: IntArray) -> IntArray:
         sets = equal_rows(rows, groups if self.by_group else None)
         out = np.full(len(sets), ALONE, dtype=np.int32)
         tied = np.flatnonzero(np.bincount(sets)[sets] > 1)
-        out[tied[np.argsort(sets[tied], kind="stable")]] = np.arange(len(tied))
+        first = number * BLOCK_ROWS % MOST_NUMBERS
+        out[tied[np.argsort(sets[tied], kind="stable")]] = first + np.arange(len(tied))
         return out
 
 
