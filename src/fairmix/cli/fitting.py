@@ -18,6 +18,7 @@ import pyarrow as pa
 from fairmix import FairMixture, pareto_front, select_n_components
 from fairmix._version import __version__
 from fairmix.cli.files import DROP_ROWS, INTEGRATE, InputFiles, MarkedBlock, fit_rows, held_rows
+from fairmix.estimator.labels import piece_labels
 from fairmix.export.labels import LabelFile
 from fairmix.input.groups import encode_groups
 from fairmix.kernels.totals import IntArray
@@ -272,7 +273,7 @@ def labelled_blocks(
         if ready:
             table = pa.concat_tables(rows)
             groups = table.select(data.sensitive)[:ready] if model.fitted_.model.aware else None
-            found = model._labels(table.select(features)[:ready], groups, n_runs)
+            found = piece_labels(model, table.select(features)[:ready], groups, n_runs)
             rows, labels = [table[ready:]], np.concatenate([labels, found])
             n_runs += ready // BLOCK_ROWS
         while waiting and len(waiting[0][1]) <= len(labels):

@@ -115,6 +115,12 @@ def _part_labels(estimator: Any, named: Any, part: Any, *beside: Any) -> NDArray
     return labels
 
 
+def piece_labels(estimator: Any, X: Any, sensitive_features: Any, first_run: int) -> NDArray[Any]:
+    """Labels of a piece of a table, which begins there at some run of `Ties`."""
+    labels: NDArray[Any] = estimator._labels(X, sensitive_features, first_run)
+    return labels
+
+
 def write_labels(model: Model, blocks: Blocks[Chunk], output: PathLike) -> Path:
     """Write the cluster of each row to a Parquet file, which appears when it is complete."""
     path = Path(output)
