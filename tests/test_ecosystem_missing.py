@@ -234,7 +234,9 @@ def test_a_front_of_rows_with_gaps_has_no_cost(table):
 @pytest.mark.parametrize("covariance_type", ["tied", "full"])
 def test_a_full_matrix_needs_complete_numbers(table, tmp_path, covariance_type):
     complete, with_gaps, _ = table
-    message = r"Column 'a' of X has \d+ values that are missing .*'tied' and 'full' need complete"
+    message = (
+        r"Column 'a' of X has \d+ values that are missing .*this covariance_type needs complete"
+    )
     with pytest.raises(ValueError, match=message):
         FairMixture(3, covariance_type=covariance_type).fit(with_gaps)
     with_gaps.to_csv(tmp_path / "rows.csv", index=False)

@@ -80,7 +80,7 @@ FILES: dict[str, Row] = {
     ),
     "a gap in a group": Bad(text(GOOD.replace(",f", ",", 1)), "sensitive_features has 1 missing"),
     "one group": Bad(text(GOOD.replace(",m", ",f")), "one group only, 'f'"),
-    "no group column": Bad(text(GOOD.replace("sex", "gender", 1)), "'sex', which is no column"),
+    "no group column": Bad(text(GOOD.replace("sex", "gender", 1)), "'sex', which is not a column"),
     "groups only": Bad(text("sex\n" + "f\nm\n" * 40), "none of which is left as a feature"),
     "fewer rows than clusters": Bad(text("age,sex\n1,f\n"), "."),
     "UTF-16": Bad(text(GOOD.encode("utf-16")), "UTF-16"),

@@ -117,7 +117,7 @@ SETTINGS: dict[str, Row] = {
         lambda: {"categorical_features": [True]}, "mask of 1 entries, X has 2 columns"
     ),
     "a category column that is not there": Bad(
-        lambda: {"categorical_features": [5]}, "names 5, which is no column"
+        lambda: {"categorical_features": [5]}, "names 5, which is not a column"
     ),
     "an unknown word for categories": Bad(
         lambda: {"categorical_features": "all"}, "'categorical_features'"

@@ -144,7 +144,7 @@ def test_errors_say_what_is_wrong(change, message):
 
 
 def test_unknown_sensitive_column_and_wrong_names_are_named():
-    with pytest.raises(ValueError, match="sensitive='gender' is no column"):
+    with pytest.raises(ValueError, match="sensitive='gender' is not a column"):
         Profile.from_frame(PEOPLE, LABELS, "gender")
     with pytest.raises(ValueError, match="clusters has 1 names, n_clusters=2"):
         Profile(groups=["a"], n_clusters=2, clusters=["x"])
