@@ -234,6 +234,28 @@ def test_frames_of_all_kinds_give_the_same_fit(mixed_frame):
     assert fits[0].categories_[0].tolist() == ["blue", "green", "red"]
 
 
+def test_several_named_columns_form_intersections_and_are_not_features(mixed_frame):
+    frame, groups = mixed_frame
+    part = np.where(np.arange(len(frame)) % 2 == 0, "even", "odd")
+    named = frame.assign(sex=groups, part=part)
+    settings = {"assignment": "aware", "max_gap": 0.05, "random_state": 0}
+    model = FairMixture(2, **settings).fit(named, sensitive_features=["sex", "part"])
+    beside = FairMixture(2, **settings).fit(frame, sensitive_features=named[["sex", "part"]])
+    assert model.groups_.tolist() == beside.groups_.tolist()
+    assert model.feature_names_in_.tolist() == ["a", "b", "colour"]
+    assert model.fitted_.set_aside == ("sex", "part")
+    np.testing.assert_array_equal(model.labels_, beside.labels_)
+    found = model.predict(named, sensitive_features=["sex", "part"])
+    np.testing.assert_array_equal(found, model.labels_)
+
+
+def test_as_many_labels_as_rows_are_labels_even_if_columns_have_their_names():
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0], "b": [0.0, 1.0, 0.0, 1.0]})
+    model = FairMixture(1, min_group_size=1).fit(frame, sensitive_features=["a", "b", "a", "b"])
+    assert model.groups_.tolist() == ["a", "b"]
+    assert model.fitted_.set_aside == ()
+
+
 def test_a_named_sensitive_column_is_no_feature(mixed_frame):
     frame, groups = mixed_frame
     with_groups = frame.assign(group=groups)
