@@ -85,6 +85,8 @@ def row_masses(
         members = codes == group
         # Rounding what is cumulated keeps the sum.
         ends = np.rint(np.cumsum(weights[members]) / size * total)
+        # The weights add up to their size only up to rounding, and the
+        # groups' totals must be equal.
         ends[-1] = total
         mass[members] = np.diff(ends, prepend=0.0)
     return mass
@@ -101,6 +103,8 @@ def make_batches(
     shuffled = rng.permutation(len(codes))
     members = [shuffled[codes[shuffled] == group] for group in range(n_groups)]
     ends = [np.cumsum(mass[rows]) for rows in members]
+    # Python's whole numbers, because a number of batches times the total
+    # may not be exact as a float.
     total = int(ends[0][-1])
     cuts = np.array([number * total // n_batches for number in range(n_batches + 1)], np.float64)
     parts = [_slices(rows, end, cuts) for rows, end in zip(members, ends, strict=True)]
@@ -146,6 +150,7 @@ def align(batches: list[Batch], prices: FloatArray, max_gap: float) -> Alignment
 def _align_batch(batch: Batch, prices: FloatArray, max_gap: float) -> Alignment:
     """Match group after group with the atoms of those before it; exact for two groups."""
     total = float(batch.mass[0].sum())
+    # Rounded down, so that masses stay whole and the bound is not exceeded.
     allowance = float(np.floor(max_gap * total))
     spent = 0.0
     atoms, mass = batch.rows[0][:, None], batch.mass[0]
@@ -153,6 +158,7 @@ def _align_batch(batch: Batch, prices: FloatArray, max_gap: float) -> Alignment:
     free_mass: list[FloatArray] = [np.empty(0)]
     for rows, row_mass in zip(batch.rows[1:], batch.mass[1:], strict=True):
         price, row_price = prices[atoms].sum(axis=1), prices[rows]
+        # An atom that is freed falls apart: each of its rows goes to its own nearest centre.
         alone = prices[atoms].min(axis=2).sum(axis=1)
         cost = _cheapest(price, row_price)
         if allowance > 0:
@@ -161,6 +167,8 @@ def _align_batch(batch: Batch, prices: FloatArray, max_gap: float) -> Alignment:
                 [[cost, alone[:, None]], [row_price.min(axis=1)[None], np.zeros((1, 1))]]
             )
             supply = np.append(mass, allowance)
+            # A freed atom frees a row of each group before, so these groups have only
+            # the rest of the allowance left.
             demand = np.append(row_mass, allowance - spent)
         else:
             supply, demand = mass, row_mass
@@ -182,6 +190,7 @@ def _align_batch(batch: Batch, prices: FloatArray, max_gap: float) -> Alignment:
 
 def _cheapest(price: FloatArray, row_price: FloatArray) -> FloatArray:
     """Least over clusters of the summed prices, for each pair."""
+    # Cluster by cluster: all sums at once would take K times the memory of the cost matrix.
     cost = np.add.outer(price[:, 0], row_price[:, 0])
     other = np.empty_like(cost)
     for k in range(1, price.shape[1]):
@@ -192,12 +201,15 @@ def _cheapest(price: FloatArray, row_price: FloatArray) -> FloatArray:
 
 def transport(supply: FloatArray, demand: FloatArray, cost: FloatArray) -> FloatArray:
     """Plan of least cost with these row and column sums."""
+    # Older versions of POT fail on an empty problem.
     if cost.size == 0:
         return np.zeros(cost.shape)
     ot = import_transport()
+    # At least as many pivots as POT allows by default: small problems would otherwise get fewer.
     plan, log = ot.emd(
         supply, demand, cost, numItermax=max(PIVOTS_PER_PAIR * cost.size, 100_000), log=True
     )
+    # POT only warns when it fails, and the plan that it returns then must not be used.
     if log["warning"] is not None:
         raise RuntimeError(
             f"Optimal transport of {cost.shape[0]} by {cost.shape[1]} rows failed: "

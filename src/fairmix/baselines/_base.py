@@ -81,6 +81,8 @@ class Clustering:
 class FairClusterer(ClusterMixin, BaseEstimator):
     """Reads input, clusters plainly when there are no groups, publishes what was found."""
 
+    # Requested by default, so that metadata routing passes the groups through a pipeline or a
+    # search without a call of set_fit_request.
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
@@ -96,6 +98,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
     tol: float
     random_state: Any
     verbose: int
+    # Not a parameter of every method; those without it use squared distances.
     objective: str = "kmeans"
 
     @abstractmethod
@@ -132,6 +135,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         """
         warn_of_target(y, sensitive_features)
         self._validate_params()
+        # float32 is let through and widened later, only for the rows that count.
         X = validate_data(self, X, dtype=(np.float64, np.float32), order="C")
         weight = None
         if sample_weight is not None:
@@ -147,6 +151,8 @@ class FairClusterer(ClusterMixin, BaseEstimator):
                 f"n_clusters={self.n_clusters} clusters need at least as many rows, X has "
                 f"n_samples={len(X)}. Lower n_clusters or give more rows."
             )
+        # How many threads BLAS and k-means take may change the last bits of a sum; with
+        # one, the same seed gives the same bits.
         with one_thread():
             self._fit_rows(X, groups, weight)
         return self
@@ -171,6 +177,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         return self.fit(X, **settings).labels_
 
     def _fit_rows(self, X: FloatArray, groups: Groups | None, weight: FloatArray | None) -> None:
+        # A row of weight 0 must be as good as absent, also for starts, batches and fairlets.
         counted = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
         kept = None if groups is None else groups.take(counted)
         self.groups_ = np.array(() if kept is None else kept.names, dtype=str)
@@ -190,9 +197,11 @@ class FairClusterer(ClusterMixin, BaseEstimator):
             found = self._plain(training, self.random_state)
         labels = found.labels
         if len(counted) < len(X):
+            # The nearest centre is the same for distances and their squares.
             labels = costs(X.astype(np.float64) - mean, found.centers, "kmeans").argmin(axis=1)
             labels[counted] = found.labels
         self.labels_ = labels.astype(np.intp, copy=False)
+        # predict centres its rows as well, or their distances would lose the digits that fit keeps.
         self._mean, self._centers = mean, found.centers
         self.cluster_centers_ = found.centers + mean
         self.n_iter_ = found.n_iter
@@ -274,6 +283,8 @@ class MatchedClusterer(FairClusterer):
 def _check_squares(X: FloatArray) -> None:
     """Refuse numbers whose squared distances cannot be added up."""
     with np.errstate(over="ignore"):
+        # Two numbers are at most twice the largest one apart, so a square
+        # is at most four times its own.
         largest = np.square(np.abs(X).max(initial=0.0), dtype=np.float64) * 4 * X.size
     if not np.isfinite(largest):
         raise ValueError(

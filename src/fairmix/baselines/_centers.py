@@ -25,9 +25,11 @@ KMEDIAN_ITER = 300
 
 def costs(X: FloatArray, centers: FloatArray, objective: Objective) -> FloatArray:
     """Cost of each row in each cluster, (N, K); X must be about centred, or digits are lost."""
+    # |x|^2 - 2 x c + |c|^2 by one product of matrices: differences would take (N, K, d) numbers.
     squares = (-2.0 * X) @ centers.T
     squares += np.einsum("ij,ij->i", X, X)[:, None]
     squares += np.einsum("ij,ij->i", centers, centers)
+    # Rounding may make the square of a row on a centre negative, and its root NaN.
     np.maximum(squares, 0.0, out=squares)
     return squares if objective == "kmeans" else np.sqrt(squares, out=squares)
 
@@ -41,6 +43,7 @@ def move(
     for _ in range(MEDIAN_STEPS):
         distances = costs(X, centers, objective)
         # Weiszfeld's step: a mean with weights of one over distance.
+        # Without a floor, a row on a centre would hold it there with infinite weight.
         nearness = 1.0 / np.maximum(distances, ON_CENTER * float(distances.max() or 1.0))
         centers = _means(X, membership * nearness, centers)
     return centers
@@ -54,6 +57,7 @@ def _means(X: FloatArray, membership: Any, centers: FloatArray) -> FloatArray:
 
 def hard(labels: IntArray, weight: FloatArray, n_clusters: int) -> csr_array:
     """Memberships (N, K) of hard labels, times weights."""
+    # Sparse, because fairlets are clusters here too, and N by N / 2 numbers would not fit.
     pointers = np.arange(len(labels) + 1)
     return csr_array((weight, labels, pointers), shape=(len(labels), n_clusters))
 
@@ -68,6 +72,7 @@ def kmedian(
         distances = costs(X, centers, "kmedian")
         labels = distances.argmin(axis=1)
         total = float(weight @ distances[np.arange(len(X)), labels])
+        # Before the centres move, so that the labels are those of the centres that are returned.
         if last - total <= tol * total:
             break
         last = total

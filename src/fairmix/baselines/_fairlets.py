@@ -52,6 +52,7 @@ def simplest_ratio(low: Fraction, high: Fraction) -> Ratio:
 
 def _last_below(left: tuple[int, int], right: tuple[int, int], low: Fraction) -> tuple[int, int]:
     """Furthest of left, left + right, left + 2 right, ... that is below low."""
+    # All steps in one direction at once: one by one, a balance of 1 : n would take n steps.
     below = low * left[1] - left[0]
     above = right[0] - low * right[1]
     steps = max(-(-below // above) - 1, 1)
@@ -83,6 +84,7 @@ def decompose(
         For the shift of the grid and the order of the coordinates.
     """
     cells = _cells(X, rng)
+    # The coordinates have a new order on each level, so that none is always cut first.
     splits = [
         (LEVELS - 1 - level, column)
         for level in range(LEVELS)
@@ -94,6 +96,7 @@ def decompose(
     for shift, column in splits:
         if not len(rows):
             break
+        # Rows are in the order of the tree, so the last one is in the last cell.
         n_nodes = int(node[-1]) + 1
         child = 2 * node + ((cells[column][rows] >> shift) & 1)
         kept = _kept(child, first[rows], n_nodes, ratio)
@@ -102,6 +105,8 @@ def decompose(
             fairlets[rows[kept]] = n_fairlets + formed
             n_fairlets += n_formed
             rows, child = rows[~kept], child[~kept]
+        # Numbered anew, without gaps: numbers that double at each split would soon overflow, and
+        # counts by cell would be as long as the largest number.
         node = np.cumsum(np.diff(child, prepend=child[:1]) > 0)
     if len(rows):
         # Cells that are never split: rows that agree in every digit.
@@ -115,7 +120,10 @@ def _cells(X: FloatArray, rng: np.random.Generator) -> NDArray[np.int64]:
     """Digits (d, N) of the rows in a cube twice as wide as the data, moved at random."""
     low = X.min(axis=0)
     side = float((X.max(axis=0) - low).max()) or 1.0
+    # The theorem of the paper needs a random shift; the cube is twice as wide so that the data
+    # stay inside however far they are moved.
     unit = ((X - low) / side + rng.random(X.shape[1])) / 2
+    # A largest value with a shift next to 1 may round up to the far end of the cube.
     digits = np.minimum((unit * 2**LEVELS).astype(np.int64), 2**LEVELS - 1)
     return np.ascontiguousarray(digits.T)
 
@@ -128,6 +136,7 @@ def _tree_order(cells: NDArray[np.int64], splits: list[tuple[int, int]]) -> IntA
         for shift, column in splits[start : start + WORD]:
             key = 2 * key + ((cells[column] >> shift) & 1)
         keys.append(key)
+    # lexsort takes its last key first.
     return np.lexsort(keys[::-1])
 
 
@@ -159,6 +168,7 @@ def kept_counts(R: IntArray, B: IntArray, ratio: Ratio) -> tuple[IntArray, IntAr
     X, Y : (n, 2) arrays of int
         Such that ``(R - X, B - Y)`` and the sums of ``(X, Y)`` over halves are balanced.
     """
+    # At least the rows that a half has too many of must stay, whatever else is kept.
     X = np.maximum(R - ratio.q * B // ratio.p, 0)
     Y = np.maximum(B - ratio.q * R // ratio.p, 0)
     _complete(R, B, X, Y, ratio)
@@ -211,6 +221,7 @@ def form(node: IntArray, first: Mask, n_nodes: int, ratio: Ratio) -> tuple[IntAr
     p, q = ratio.p, ratio.q
     R, B = (np.bincount(node[mask], minlength=n_nodes) for mask in (first, ~first))
     small, excess = np.minimum(R, B), np.abs(R - B)
+    # Each fairlet of q to p takes up q - p of the excess; with p = q there is none.
     full = excess // (q - p) if q > p else np.zeros_like(excess)
     rest = excess - full * (q - p)
     some = np.where(rest > 0, np.minimum(small - full * p, p), 0)

@@ -74,6 +74,8 @@ class Relaxation:
         for group, end in enumerate(ends):
             for start in range(low, end, BLOCK):
                 rows = slice(start, min(start + BLOCK, end))
+                # Clusters first: sums over clusters then add whole rows of memory. A block has one
+                # group, so its tilt is one vector.
                 blocks.append((group, np.ascontiguousarray(costs[rows].T), weight[rows]))
             low = end
         return cls(blocks, shares, strength)
@@ -83,6 +85,7 @@ class Relaxation:
         mass, cost = np.zeros_like(tilt), 0.0
         for group, block, weight in self.blocks:
             s = _softmax_numerator(block, sharpness, tilt[group])
+            # Weights and normalisation in one factor, so that s itself is never divided.
             scale = weight / s.sum(axis=0)
             mass[group] += s @ scale
             s *= block
@@ -109,6 +112,8 @@ class Relaxation:
 def unfairness(mass: FloatArray, shares: FloatArray) -> float:
     """Sum over clusters of the divergence of the groups' shares there from those in all."""
     part = shares[:, None]
+    # The pseudo-mass is divided like the groups in all rows, so an empty
+    # cluster adds no divergence.
     ratio = (mass.sum(axis=0) + PSEUDO_MASS) / (mass + PSEUDO_MASS * part)
     return float((part * np.log(part * ratio)).sum())
 
@@ -116,6 +121,7 @@ def unfairness(mass: FloatArray, shares: FloatArray) -> float:
 def _softmax_numerator(block: FloatArray, sharpness: float, tilt: FloatArray) -> FloatArray:
     s = block * -sharpness
     s -= tilt[:, None]
+    # The largest exponent is then 0, so exp cannot overflow.
     s -= s.max(axis=0)
     # What is farther below is nothing beside the largest, and denormal numbers are slow.
     np.maximum(s, LOWEST, out=s)
@@ -142,6 +148,7 @@ def descend(
     state = relaxation.state(1.0, tilt)
     energies = [state.energy]
     for _ in range(max_iter):
+        # One slope for all trials: it belongs to the point, and only the step gets shorter.
         slope = relaxation.slope(state.mass)
         for _ in range(MAX_DOUBLINGS):
             after = relaxation.state(
@@ -154,6 +161,7 @@ def descend(
             return Descent(state, energies, True)
         gain, state = state.energy - after.energy, after
         energies.append(state.energy)
+        # Times L, or a short step would look like convergence.
         if gain * lipschitz <= tol * state.energy:
             return Descent(state, energies, True)
         lipschitz *= RELAX

@@ -49,9 +49,12 @@ def keep_bound(
     n_groups, n_clusters = wanted.shape
     sizes, largest = np.bincount(codes, weights, n_groups), np.zeros(n_groups)
     np.maximum.at(largest, codes, weights)
+    # The smallest group first: a row of it moves its rate most, so the others can follow
+    # it more closely than it can follow them.
     smallest, *others = np.argsort(sizes, kind="stable")
     mass = np.bincount(codes * n_clusters + labels, weights, n_groups * n_clusters)
     rates = mass.reshape(n_groups, n_clusters) / sizes[:, None]
+    # Every row that moves costs something, so labels within the bound stay as they are.
     if np.ptp(rates, axis=0).max() <= max_gap:
         return labels
     labels = labels.copy()
@@ -71,6 +74,7 @@ def keep_bound(
     below, above = wanted[smallest] - wanted.min(axis=0), wanted.max(axis=0) - wanted[smallest]
     width = below + above
     scale = np.divide(room, width, out=np.ones_like(width), where=width > room)
+    # Room that the wanted rates do not use goes to both sides, and fewer rows have to move.
     slack = np.maximum(room - width, 0.0) / 2
     for group in others:
         gather(
@@ -99,6 +103,7 @@ def _within(
     above its interval, another one is below its upper end and can take a row, and the other way
     round.
     """
+    # With weights, moving any row changes a mass by at most the heaviest one.
     row = (1 - NEARLY) * weights.max()
     labels = labels.copy()
     _move(labels, distances, weights, lambda mass: mass >= high + row, lambda mass: mass < high)
@@ -120,6 +125,7 @@ def _move(
         if not rows.size or not into.size:
             return
         extra = distances[np.ix_(rows, into)] - distances[rows, labels[rows]][:, None]
+        # Stable, so that equal costs are taken in the order of the rows, on every platform.
         for pair in np.argsort(extra, axis=None, kind="stable"):
             row, to = rows[pair // len(into)], into[pair % len(into)]
             out = labels[row]
@@ -127,5 +133,6 @@ def _move(
                 continue
             labels[row] = to
             mass[[out, to]] += [-weights[row], weights[row]]
+            # The list of candidates is for the clusters that gave and took when it was made.
             if not gives(mass)[out] or not takes(mass)[to]:
                 break

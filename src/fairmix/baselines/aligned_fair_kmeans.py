@@ -135,13 +135,17 @@ class AlignedFairKMeans(MatchedClusterer):
         self.verbose = verbose
 
     def _fit_groups(self, training: TrainingRows) -> Clustering:
+        # Before k-means: a missing package should not be found after minutes.
         import_transport()
         start = self._kmeans(training.X, training.weight, self.random_state)
         centers = start.cluster_centers_
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         n_batches = count_batches(len(training.X), self.batch_size)
         masses = row_masses(training.codes, training.n_groups, training.weight, n_batches)
+        # Drawn once: with other batches each turn would solve another
+        # problem, and its cost could rise.
         batches = make_batches(training.codes, masses, training.n_groups, n_batches, rng)
+        # Every group has the same mass in a matching, so its share brings it back to its size.
         share = training.shares[training.codes][:, None]
         started = time.perf_counter()
         history: list[HistoryRow] = []
@@ -192,7 +196,9 @@ def _turn(training: TrainingRows, alignment: Alignment, centers: FloatArray) -> 
     weight = unit * np.concatenate([alignment.mass, free_share * alignment.free_mass])
     points = np.concatenate([joined, X[alignment.free_rows]])
     with warnings.catch_warnings():
+        # Fewer distinct points than clusters: fit says at the end how many clusters are left.
         warnings.simplefilter("ignore", ConvergenceWarning)
+        # From the centres of the last turn, because a new start could end at a higher cost.
         model = KMeans(len(centers), init=centers, n_init=1).fit(points, sample_weight=weight)
     cost = float(model.inertia_) + unit * float(alignment.mass @ spread)
     return _Turn(cost, model.cluster_centers_, model.labels_)

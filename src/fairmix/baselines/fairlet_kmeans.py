@@ -137,6 +137,7 @@ class FairletKMeans(MatchedClusterer):
         ratio = self._ratio(sizes, self.groups_.tolist())
         first = training.codes == 0
         seed = check_random_state(self.random_state).randint(2**31 - 1)
+        # One generator for all trees: more trees then begin with the same ones, and cost no more.
         rng = np.random.default_rng(seed)
         started = time.perf_counter()
         history: list[HistoryRow] = []
@@ -151,7 +152,9 @@ class FairletKMeans(MatchedClusterer):
                 seconds = time.perf_counter() - started
                 history.append(HistoryRow(cost, gap, balance, seconds))
                 tick(f"cost {cost:.6g}")
+                # Every tree promises the same balance, so the cost alone decides.
                 if best is None or cost < min(row.objective for row in history[:-1]):
+                    # The list is shared, so the trees that follow are in it too.
                     best = Clustering(labels, centers, history, n_iter)
                     self.fairlets_ = fairlets
         assert best is not None
@@ -185,6 +188,7 @@ class FairletKMeans(MatchedClusterer):
                 f"but the groups have {sizes[0]} and {sizes[1]} rows, a balance of "
                 f"{float(largest):.4g}. Give a smaller p / q, or 'auto'."
             )
+        # In lowest terms: (2, 4) promises what (1, 2) does, with fairlets twice as large.
         return Ratio(wanted.numerator, wanted.denominator)
 
     def _cluster(
@@ -200,6 +204,8 @@ class FairletKMeans(MatchedClusterer):
         membership = hard(fairlets, np.ones(len(X)), n_fairlets)
         points = np.asarray(membership.T @ X) / sizes[:, None]
         labels, centers, n_iter = self._plain_clusters(points, sizes, self.random_state)
+        # The mean of the fairlets' means, weighted by size, is the mean of their rows. For medians
+        # there is no such rule, so they are found from the rows.
         if self.objective == "kmedian":
             centers = move(
                 X, hard(labels[fairlets], np.ones(len(X)), len(centers)), centers, "kmedian"

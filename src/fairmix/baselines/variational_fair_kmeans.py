@@ -178,16 +178,21 @@ class VariationalFairKMeans(FairClusterer):
         return super()._plain(training, seed)
 
     def _fit_groups(self, training: TrainingRows) -> Clustering:
+        # The first start is k-means with the user's own seed, which is what strength 0 must return.
         starts = [self._plain(training, self.random_state)]
         if self.fairness_strength == 0:
             return starts[0]
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_starts - 1)
         starts += [self._plain(training, int(seed)) for seed in seeds]
         plain = min(starts, key=lambda start: start.history[0].objective)
+        # Costs are divided by this, so that the strength has no unit; 1
+        # where every row is on its centre.
         mean_cost = plain.history[0].objective / float(training.weights.sum()) or 1.0
         runs = [self._alternate(training, start.centers, mean_cost) for start in starts]
         best = min(runs, key=lambda run: run.descent.state.energy)
         state, history = best.descent.state, best.history
+        # The softmax is largest where cost plus this is least, so predict needs
+        # neither the sharpness nor the mean cost.
         self.tilts_ = mean_cost * state.tilt / state.sharpness
         each = costs(training.X, best.centers, cast(Objective, self.objective))
         labels = (each + self.tilts_[training.codes]).argmin(axis=1)
@@ -215,6 +220,8 @@ class VariationalFairKMeans(FairClusterer):
     ) -> bool:
         """Whether the plain start is better than what was found; warns if so."""
         filled = len(np.unique(fair.labels))
+        # Of hard labels: the soft energy never rises, but rounding to
+        # labels may lose what it gained.
         worse = self._energy(training, fair, mean_cost) > self._energy(training, plain, mean_cost)
         if filled == self.n_clusters and not worse:
             return False
@@ -229,6 +236,7 @@ class VariationalFairKMeans(FairClusterer):
     def _alternate(self, training: TrainingRows, centers: FloatArray, mean_cost: float) -> _Run:
         """Soft assignments and centres in turns, until neither gains."""
         objective = cast(Objective, self.objective)
+        # The relaxation wants blocks of one group each.
         order = np.argsort(training.codes, kind="stable")
         X, codes, weights = training.X[order], training.codes[order], training.weights[order]
         started = time.perf_counter()
@@ -245,6 +253,7 @@ class VariationalFairKMeans(FairClusterer):
                     tol=self.tol,
                 )
                 energy = descent.state.energy
+                # The run before is returned: its centres and its soft assignment belong together.
                 if run is not None and energy > (1 - self.tol) * run.descent.state.energy:
                     return replace(run, converged=True)
                 total = energy * mean_cost * float(weights.sum())

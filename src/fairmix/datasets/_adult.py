@@ -12,6 +12,8 @@ RECIPE = Recipe(
     name="adult",
     n_rows=32_561,
     continuous=("age", "fnlwgt", "education-num", "capital-gain", "hours-per-week"),
+    # The appendix of the paper lists sex among its seven and leaves marital-status out, but these
+    # counts are those with marital-status (docs/paper-notes.md).
     cardinalities={
         "workclass": 9,
         "education": 16,
@@ -52,6 +54,7 @@ def load_adult() -> Dataset:
     >>> sorted(set(adult.sex.tolist()))
     ['Female', 'Male']
     """
+    # A package may be imported from a zip, where a resource has no path of its own.
     with as_file(files("fairmix.datasets") / "data" / "adult.parquet") as path:
         table = read_parquet(path)
     return RECIPE.prepare(

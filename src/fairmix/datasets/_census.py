@@ -151,11 +151,13 @@ def fetch_census() -> CensusData:
 
 def collect(batches: Iterator[pa.RecordBatch], n_rows: int, male_share: float) -> CensusData:
     """Fill the result from batches that hold the columns by name, and check it."""
+    # Filled in place: to join pieces at the end would take the memory twice.
     X = np.empty((n_rows, len(FEATURES)), dtype=np.float32)
     female = np.empty(n_rows, dtype=np.bool_)
     found = 0
     for batch in batches:
         start, found = found, found + len(batch)
+        # It is the wrong file, and may be far larger.
         if found > n_rows:
             break
         for column, name in enumerate(FEATURES):
@@ -169,6 +171,7 @@ def collect(batches: Iterator[pa.RecordBatch], n_rows: int, male_share: float) -
             f"it has {'more than ' * (found > n_rows)}{min(found, n_rows)} rows, not {n_rows}"
         )
     share = 1 - float(female.mean())
+    # The paper prints four digits; the sexes the other way round would be 0.03 away.
     if abs(share - male_share) > 0.001:
         raise _refused(f"the share of men is {share:.4f}, not {male_share:.4f}")
     return CensusData(
@@ -182,6 +185,7 @@ def collect(batches: Iterator[pa.RecordBatch], n_rows: int, male_share: float) -
 
 def parse(raw: IO[bytes]) -> Iterator[pa.RecordBatch]:
     """Read the raw file in pieces: tab separated, no header, 125 columns."""
+    # The limit keeps a file without line breaks from being read as one line.
     first = raw.readline(LONGEST_LINE).rstrip(b"\r\n")
     raw.seek(0)
     n_columns = first.count(b"\t") + 1
@@ -193,12 +197,17 @@ def parse(raw: IO[bytes]) -> Iterator[pa.RecordBatch]:
         names[j] = name
     kept = [*FEATURES, "SEX"]
     try:
+        # Not read_csv, which would hold a second copy of all rows in memory.
         yield from csv.open_csv(
             raw,
             csv.ReadOptions(column_names=names, block_size=1 << 24),
+            # The raw file has no quotes, and one in a damaged file must
+            # not swallow the lines after it.
             csv.ParseOptions(delimiter="\t", quote_char=False),
             csv.ConvertOptions(
                 include_columns=kept,
+                # Given, not guessed from the first piece; a text or an
+                # empty value is then an error.
                 column_types={name: pa.int32() for name in kept},
                 null_values=[],
             ),

@@ -108,9 +108,11 @@ class Sampler:
     @classmethod
     def of(cls, statistics: Statistics) -> Sampler:
         """Prepare the statistics."""
+        # Single precision is enough: the curves that the normals are looked up in are far coarser.
         factors = np.linalg.cholesky(statistics.correlation).astype(np.float32)
         cumulative = np.cumsum(statistics.share)
         return cls(
+            # Ends at exactly 1, so that every random number below 1 finds a component.
             cumulative=cumulative / cumulative[-1],
             sex=statistics.sex,
             factors=factors[statistics.cell],
@@ -129,6 +131,8 @@ class Sampler:
             part = normals[:, start:stop]
             part[:] = self.values(own, self.factors[own] @ part)
         finish(normals)
+        # Back to the order in which components were drawn: the first rows
+        # of a block are a sample of it.
         X = np.empty((BLOCK_ROWS, len(FEATURES)), dtype=np.float32)
         X[order] = normals.T
         return X, self.sex[component]
@@ -136,8 +140,10 @@ class Sampler:
     def values(self, component: int, latent: NDArray[np.float32]) -> NDArray[np.float32]:
         """Look up the values of latent normals, one row per column."""
         half = np.float32((GRID - 1) / 2)
+        # The half rounds to the nearest place, because the conversion to an integer cuts.
         place = latent * np.float32(half / REACH) + (half + np.float32(0.5))
         index = place.clip(0, GRID - 1).astype(np.intp)
+        # One flat table for all columns, so that a single take does the look-up.
         index += np.arange(len(FEATURES))[:, None] * GRID
         found: NDArray[np.float32] = self.curves[component].ravel().take(index)
         return found
@@ -145,6 +151,7 @@ class Sampler:
 
 def finish(values: NDArray[np.float32]) -> None:
     """Apply what holds between columns, in place; one row per column."""
+    # Before INCOME1 is added below: who did not work has neither of the two.
     for follower, opened in gates(values).items():
         values[FEATURES.index(follower)] *= opened
     rearning = values[FEATURES.index("REARNING")]
@@ -156,6 +163,7 @@ def gates(values: NDArray[np.float32]) -> dict[str, NDArray[np.bool_]]:
     """For each follower, the rows in which it may differ from 0."""
     found = {}
     for follower, (leader, on) in GATES.items():
+        # The last entry stays closed, and clipping sends every larger code to it.
         opens = np.zeros(max(on) + 2, dtype=np.bool_)
         opens[list(on)] = True
         code = values[FEATURES.index(leader)].astype(np.intp)
@@ -308,6 +316,7 @@ def _blocks(n_rows: int, seed: int) -> Iterator[tuple[NDArray[np.float32], NDArr
         yield rows[:size], sexes[:size]
 
 
+# The curves are the same for every seed and every number of rows.
 @cache
 def _sampler() -> Sampler:
     with (

@@ -78,6 +78,7 @@ class Dataset:
         columns = {name: pa.array(self.X[:, j]) for j, name in enumerate(self.feature_names)}
         for j, name in enumerate(self.category_names):
             columns[name] = pa.DictionaryArray.from_arrays(
+                # The width of indices that Arrow itself uses for dictionaries.
                 pa.array(self.categories[:, j], pa.int32()),
                 pa.array(self.category_levels[j], pa.string()),
             )
@@ -92,6 +93,7 @@ class Dataset:
         known = [*self.__dict__.get("sensitive", {}), *self.__dict__.get("outcomes", {})]
         raise AttributeError(f"Dataset has no attribute {name!r}; its labels are {known}.")
 
+    # So that completion in a shell or notebook offers adult.sex.
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.sensitive, *self.outcomes]
 

@@ -26,6 +26,7 @@ def paper_preprocessing(X: ArrayLike) -> NDArray[np.float64]:
     array([[-1.,  0.],
            [ 1.,  0.]])
     """
+    # A copy always, because all that follows is done in place.
     data = np.array(X, dtype=np.float64)
     if data.ndim != 2 or 0 in data.shape:
         raise ValueError(

@@ -40,6 +40,8 @@ class Recipe:
             name: encode_groups(table[name], argument=f"column {name!r}")
             for name in self.cardinalities
         }
+        # By counts, not by a checksum: the bytes of a Parquet file depend
+        # on the program that wrote it.
         self._check(len(table), coded, {**sensitive, **outcomes})
         return Dataset(
             name=self.name,

@@ -57,6 +57,8 @@ def unzip(archive: bytes, file_name: str) -> bytes:
             # macOS adds shadow copies of every file under this folder.
             if Path(member).name == file_name and not member.startswith("__MACOSX"):
                 return outer.read(member)
+        # UCI's archive of Bank holds archives; whatever is at the top is
+        # looked at before they are opened.
         for member in members:
             if member.endswith(".zip"):
                 try:

@@ -61,6 +61,8 @@ def make_grouped_blobs(
     components = rng.integers(n_components, size=n_rows)
     X = centres[components] + rng.standard_normal((n_rows, n_features))
     favoured = rng.random(n_rows) < imbalance
+    # Drawn for all rows, favoured or not, so that a generator is left in
+    # the same state for any imbalance.
     groups = np.where(favoured, components % n_groups, rng.integers(n_groups, size=n_rows))
     return X, groups, components
 
@@ -74,6 +76,8 @@ def _centres(
     for _ in range(n_components - 1):
         candidates = rng.standard_normal((CANDIDATES, n_features))
         distances = np.linalg.norm(candidates[:, None] - centres, axis=2).min(axis=1)
+        # The candidate that is kept is the one with this distance, so the smallest of all is known
+        # at the end and can be scaled to be exactly the separation.
         nearest = min(nearest, float(distances.max()))
         centres = np.vstack([centres, candidates[distances.argmax()]])
     scale = separation / nearest if n_components > 1 else 1.0

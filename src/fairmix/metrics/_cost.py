@@ -62,6 +62,8 @@ def clustering_cost(
 def _cost(data: NDArray[Any], clusters: Assignment, weights: Array | None) -> float:
     mass, means = _means(data, clusters, weights)
     squares = 0.0
+    # Differences from the exact mean add up to 0. What is left tells how far the rounded mean is
+    # off, and squares about a point that is off by e are too large by mass times e^2.
     left_over = np.zeros_like(means)
     for rows in _blocks(len(data)):
         block = data[rows].astype(np.float64)
@@ -100,12 +102,15 @@ def _means(data: NDArray[Any], clusters: Assignment, weights: Array | None) -> t
     sums: Array | float = 0.0
     for rows in _blocks(len(data)):
         block = data[rows].astype(np.float64)
+        # Here, where each block is in cache anyway: a check of its own
+        # would read all of X once more.
         if not np.isfinite(block).all():
             bad = rows.start + int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])
             raise ValueError(
                 f"X holds NaN or infinity, first in row {bad}. Drop or fill such rows first."
             )
         membership = _membership(clusters, rows, _part(weights, rows))
+        # By the same product as the sums, whatever kind of matrix the memberships are.
         mass = mass + membership @ np.ones((len(block), 1))
         sums = sums + membership @ block
     totals, per_cluster = np.asarray(sums), np.asarray(mass)
@@ -116,6 +121,7 @@ def _means(data: NDArray[Any], clusters: Assignment, weights: Array | None) -> t
 def _membership(clusters: Assignment, rows: slice, weights: Array) -> Any:
     """Weights of the rows of a block in each cluster, (n_clusters, n_block)."""
     if isinstance(clusters, Labels):
+        # Sparse with one entry per row: a dense one would be K times the work for hard labels.
         pointers = np.arange(len(weights) + 1)
         shape = (len(weights), clusters.n_clusters)
         return csr_array((weights, clusters.codes[rows], pointers), shape=shape).T
@@ -132,6 +138,7 @@ def _deviations(
         return float(weights @ np.einsum("ij,ij->i", block, block)), membership @ block
     square = 0.0
     differences = np.empty_like(means)
+    # One cluster at a time: all differences of a block together would be K times its size.
     for k, mean in enumerate(means):
         difference = block - mean
         square += float(membership[k] @ np.einsum("ij,ij->i", difference, difference))

@@ -82,6 +82,7 @@ def group_rates(
     """
     mass = group_mass(assignment, sensitive_features, sample_weight)
     sizes = mass.sum(axis=1, keepdims=True)
+    # Rows must stay in the order of the groups, so an empty group keeps its place.
     rates = np.full_like(mass, np.nan)
     np.divide(mass, sizes, out=rates, where=sizes > 0)
     return rates
@@ -119,6 +120,8 @@ def _metric(value: str) -> Callable[[Callable[[Array], float]], Metric]:
         # Not by functools.wraps, which would show the signature of the figure.
         metric.__name__, metric.__qualname__ = figure.__name__, figure.__qualname__
         metric.__module__, doc = figure.__module__, cleandoc(figure.__doc__ or "")
+        # The parameters are alike for all figures, so they are written
+        # once and go before the examples.
         metric.__doc__ = doc.replace("Examples", SECTIONS.format(value=value), 1)
         return metric
 

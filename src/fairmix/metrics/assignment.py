@@ -28,6 +28,7 @@ class Labels:
     def group_mass(self, groups: Groups, weights: Array | None) -> Array:
         """Sum of the weights per group and cluster."""
         n_groups = len(groups.names)
+        # One number for each pair of group and cluster, so that a single count does for both.
         cell = groups.codes * self.n_clusters + self.codes
         mass = np.bincount(cell, weights=weights, minlength=n_groups * self.n_clusters)
         return mass.astype(np.float64).reshape(n_groups, self.n_clusters)
@@ -45,6 +46,7 @@ class Probabilities:
     def group_mass(self, groups: Groups, weights: Array | None) -> Array:
         """Sum of weight times probability per group and cluster."""
         mass = np.empty((len(groups.names), self.values.shape[1]))
+        # Column by column, so that float32 probabilities are never copied as a whole.
         for k in range(self.values.shape[1]):
             column = self.values[:, k].astype(np.float64)
             column = column if weights is None else column * weights
@@ -67,7 +69,10 @@ def read_assignment(assignment: object, *, n_rows: int | None = None) -> Assignm
 def _is_two_dimensional(assignment: object) -> bool:
     shape = getattr(assignment, "shape", None)
     if isinstance(shape, tuple):
+        # All but one dimension: for none or three, the reader of probabilities has the right error.
         return len(shape) != 1
+    # The first entry tells; to convert a long list of labels only for its
+    # shape would take far longer.
     return isinstance(assignment, list | tuple) and np.ndim(assignment[:1]) > 1
 
 
@@ -82,6 +87,7 @@ def _read_probabilities(assignment: object, n_rows: int | None) -> Probabilities
         raise ValueError(f"assignment has {len(values)} rows, the data has {n_rows}.")
     tolerance = TOLERANCE
     if values.dtype.kind == "f":
+        # Each probability is rounded to its own type, and K of these errors add up in a sum.
         tolerance = max(tolerance, float(np.sqrt(np.finfo(values.dtype).eps)))
     lowest = float(values.min())
     if not lowest >= -tolerance:  # the negation also catches NaN
@@ -89,6 +95,7 @@ def _read_probabilities(assignment: object, n_rows: int | None) -> Probabilities
             f"assignment has the probability {lowest}. Give probabilities of at least 0, "
             "or labels of shape (n_rows,)."
         )
+    # Not in the type of the values: float16 would add errors of its own to those that are judged.
     sums = values.sum(axis=1, dtype=np.float64)
     off = np.flatnonzero(~(np.abs(sums - 1.0) <= tolerance))
     if off.size:
