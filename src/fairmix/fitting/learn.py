@@ -36,7 +36,8 @@ from fairmix.system.threads import one_blas_thread
 from fairmix.tables import Journal, MemoryStore, Store, Table, equal_rows, read_identity
 
 HISTORY_DTYPE = [(name, np.float64) for name in Iteration._fields]
-# Rows of which the most frequent one is looked for.
+# Rows of which the most frequent one is looked for. The answer only words a warning, so a sample of
+# the table is enough.
 REPEAT_ROWS = 100_000
 # How far below the largest number the sum of all squares must stay: solvers multiply it by weights,
 # numbers of clusters and the like.
@@ -68,6 +69,7 @@ class Checkpoint:
         if not self.seeded and self.path.exists():
             seeds = read_identity(self.path).get("seeds", seeds)
         identity = {
+            # Other code or another NumPy may round differently, and old and new passes would mix.
             "version": __version__,
             "numpy": np.__version__,
             "data": store.summary.digest,
@@ -112,11 +114,13 @@ def learn(
     with one_blas_thread():
         columns, store = data.columns, data.store(data.columns)
         _check_rows(store, settings)
+        # Before columns are standardised, because certificates compare rows as users give them.
         training_rows = TrainingRows.of(store) if isinstance(store, MemoryStore) else None
         moments = store.summary.moments
         columns.check_observed(moments.weight)
         if settings.standardize and columns.numeric:
             columns = columns.standardized(moments.mean, moments.variance)
+            # The rest of the summary does not depend on the scale, so no second sweep is needed.
             summary = store.summary._replace(moments=moments.standardized())
             store = data.store(columns, summary)
         model, solution, table = _solve(
@@ -155,6 +159,7 @@ def _solve(
         ) from error
     if journal is not None:
         journal.remove()
+        # Later passes must not bring the file back.
         table.journal = None
     # Numbered by decreasing weight, so that fits compare.
     order = np.argsort(-mixture.weights(solution.theta), kind="stable")
@@ -183,6 +188,7 @@ def describe(
 ) -> Fitted:
     """What is known of a model on the rows of a table that is encoded for it."""
     everybody = data.everybody(model.columns)
+    # Where the table lacks rows, the labels of all come from a prediction below.
     labels, hard, soft = model.assign(table, labels=data.in_memory and everybody is None)
     if everybody is not None:
         rows, codes = everybody
@@ -223,6 +229,7 @@ def _fairness(
 ) -> Fairness:
     criterion = settings.measure
     if solution.multipliers is not None:
+        # The dual norm of the multipliers is the strength whose penalised fit this is.
         strength = criterion.support(solution.multipliers)
     else:
         penalised = len(groups.names) > 0 and settings.fairness_strength != "auto"
@@ -276,6 +283,7 @@ def _repeats(settings: Settings, fitted: Fitted, store: Store) -> str:
     if not settings.on_labels or settings.ties == "split":
         return ""
     assert fitted.fairness.rates is not None
+    # A fixed seed: the same fit gives the same warning.
     sample = store.sample(REPEAT_ROWS, np.random.default_rng(0))
     # The largest share of a group that moves as one, and what a rate would have to move by.
     own = 1 / np.bincount(sample.groups)[sample.groups]
@@ -299,6 +307,7 @@ def _check_rows(store: Store, settings: Settings) -> None:
         moments = store.summary.moments
     # Missing values are not numbers, so a sum of NaN says nothing about size.
     squares = np.where(np.isinf(moments.mean), np.inf, moments.squares)
+    # The stricter limit first: the precision of the rows is known only after reading one.
     if not np.fmax.reduce(squares, initial=0.0) < np.finfo(np.float32).max / SPARE:
         numeric = store.sample(1, np.random.default_rng(0)).rows.numeric
         assert numeric is not None

@@ -35,7 +35,8 @@ from fairmix.tables import Batches, Moments, Rowlike, Store, Table, count_batche
 # Entered for a climb with the most iterations, if that is known; gets each iteration.
 Watch = Callable[[int | None], AbstractContextManager[Callback | None]]
 
-# How far from the mean, in standard deviations, the centre of a column may be.
+# How far from the mean, in standard deviations, the centre of a column may be. So small a shift adds
+# a millionth of the variance to the mean square, so squares lose no digits.
 CENTRED = 1e-3
 
 
@@ -65,10 +66,12 @@ class Schedule:
         Rows of a fairness sample whose size the user leaves open, at most.
     """
 
+    # One block (decision record 0005).
     screen_rows: int = 16_384
     screen_starts: int = 3
     screen_rounds_aware: tuple[int, ...] = (8,)
     screen_rounds_blind: tuple[int, ...] = (10, 15)
+    # Record 0015 has the times and costs of fits with and without these samples.
     near_rows: int = 50_000
     near_patience: int = 15
     start_rows: int = 100_000
@@ -81,6 +84,7 @@ class Schedule:
 
     def is_large(self, table: Rowlike) -> bool:
         """Whether a table is worth approaching on fewer rows."""
+        # 100,000 rows: decision record 0015 leaves fits of fewer as they were.
         return table.n_rows > 2 * self.near_rows
 
 
@@ -212,6 +216,8 @@ def solve(
 
     ``watch`` is entered for each of them, with the most iterations if that is known.
     """
+    # All samples and starts come from one generator, in the order of the lines below: another order
+    # would change the result of a seed.
     fit = Fit(settings, SCHEDULE, np.random.default_rng(seed))
     ground = fit.ground(mixture, table)
     task = make_task(
@@ -242,7 +248,10 @@ def solve(
     for beginning in starts:
         most = None if solver.open_ended else solver.max_iter
         with watch(most) as seen, _shown(settings, solver, table, seen) as callback:
+            # Fresh, because batches remember the totals of the climb before.
             climbed.append(solver.climb(objective.fresh(), beginning, callback))
+    # All of them are finished before one is chosen: whether a bound is met on all rows shows only
+    # then.
     done = [solver.finish(mixture, rough, near, table) for rough in climbed]
     return max(done, key=lambda solution: solution.rank)
 
@@ -322,6 +331,7 @@ class Fit:
         bound = settings.max_gap
         if rows.n_rows < table.n_rows:
             sizes = table.group_sizes / table.group_sizes.sum() * rows.n_rows
+            # The rates are not known yet, so clusters of equal size stand for them.
             rate = 1 / settings.n_components
             bound -= float(np.sqrt(rate * (1 - rate) * (1 / sizes).sum()))
         return max(bound, resolution(settings, rows) if settings.on_labels else 0.0)
@@ -335,6 +345,7 @@ class Fit:
 
     def starts(self, solver: Solver, objective: Objective, table: Table) -> Iterator[Beginning]:
         """Starts that go to their end, one after the other."""
+        # Only plain mixtures of all rows begin on samples (decision record 0015).
         plain = objective.penalty is None and objective.table is table
         sampled = solver.samples_first and plain and self.schedule.is_large(table)
         for _ in range(self.settings.n_init):
@@ -349,6 +360,7 @@ class Fit:
         few = near.sample(self.schedule.screen_rows, self.rng)
         small = Objective(mixture, few)
         n_starts = 2 * self.schedule.screen_starts
+        # One run of k-means for each start: the climbs, not its inertia, choose between them.
         starts = [Beginning(self.start(mixture, few, runs=1)) for _ in range(n_starts)]
         tried = [solver.climb(small, beginning) for beginning in starts]
         best = max(tried, key=lambda end: end.objective)
@@ -362,6 +374,7 @@ class Fit:
             for _ in range(self.schedule.screen_starts * (n_init + 1))
         ]
         for iterations in self.schedule.screen_rounds(aware=aware):
+            # The user's `max_iter` holds for these climbs, too.
             short = solver.limited(min(iterations, solver.max_iter))
             tried = [short.climb(small, beginning) for beginning in starts]
             # Of climbs that met no allowed rates at all, the last value tells.
@@ -383,6 +396,7 @@ class Fit:
         starts: Iterable[Beginning],
     ) -> list[Beginning]:
         """Where climbs on few rows lead, level by level: most of a climb needs no more."""
+        # A sample in memory is one batch, whatever the rows that follow.
         patient = recipe.make(replace(task, n_batches=1, patience=self.schedule.near_patience))
         for level in levels:
             rows = Objective(mixture, level)

@@ -73,11 +73,14 @@ def _kmeans(
     runs: int,
     random: bool = False,
 ) -> KMeans:
+    # A seed, because scikit-learn takes no Generator.
     seed = int(rng.integers(2**31 - 1))
     kmeans = KMeans(
         n_clusters,
         n_init=runs,
         init="random" if random else "k-means++",
+        # 300 is the default of scikit-learn. One is the least that it allows: centres are to stay
+        # near the random rows.
         max_iter=1 if random else 300,
         random_state=seed,
     )
@@ -107,11 +110,14 @@ def _paper_start(
 def _label_sums(family: Family, rows: Rows, labels: IntArray, weight: FloatArray | None) -> Logits:
     """Sufficient statistics of hard labels, softened so that every component has some mass."""
     one_hot = (labels == np.arange(family.n_components)[:, None]).astype(np.float64)
+    # A cluster without rows would have no covariance. The hundredth that is spread evenly gives it
+    # that of all rows, and hardly moves the others.
     q = 0.99 * one_hot + 0.01 / family.n_components
     if weight is not None:
         q *= weight
     features = family.encode(rows)
     parts = []
+    # Summed by hand and not by a pass, which knows only the responsibilities of a mixture.
     if features.dense is not None:
         parts.append(q @ features.dense.astype(np.float64))
     if features.codes is not None:

@@ -32,6 +32,8 @@ from fairmix.tables import MemoryStore, Table
 # The sample is fitted anew when the rows so far are this many times those of the last fit: a start
 # from few rows is not the last word. And sooner, when its log-likelihood per row has fallen by so
 # much since: a sorted stream brings rows of another kind.
+# Doubling makes the number of fits grow with the logarithm of the rows. Also a surprise waits for a
+# tenth more of them, or the noise of batches could make every call a fit.
 GROWTH = 2.0
 SURPRISING_GROWTH = 1.1
 SURPRISE = 0.1
@@ -73,6 +75,7 @@ class Stream:
     fitted_groups: tuple[str, ...] = ()
     history: list[Iteration] = field(default_factory=list)
     in_memory = False  # labels are not kept: the rows are gone
+    # Nor is there a table in which to look for equal rows.
     splits_ties = False
 
     @classmethod
@@ -139,6 +142,8 @@ class Stream:
         """The store has all rows that are left."""
 
     def _judged(self, codes: IntArray) -> Groups:
+        # By all rows so far, not by those of the sample, of which a small group has more than its
+        # share.
         groups = Groups(codes.astype(np.intp), self.group_names, self.reservoir.counts, "")
         return groups.judged(self.min_group_size)
 
@@ -146,6 +151,7 @@ class Stream:
         """The same rows in the groups that are judged now."""
         if not self.group_names:
             return store
+        # The reservoir numbers all groups, so that one that grows can be judged later.
         groups = self._judged(store.groups)
         seats = Seats.of(groups)
         return MemoryStore(
@@ -249,12 +255,14 @@ class Stream:
         """Fit the sample, from where the stream has come to and from new starts."""
         settings = whole_sample(given)
         store = self._seated(self.reservoir.store(n_jobs))
+        # Anew, because rows and perhaps the judged groups are others than at the last fit.
         self.propensity = make_propensity(settings, store, self._seed())
         sample, seed = self._table(store), self._seed()
         assert self.state is not None
         here = solve(settings, self.mixture, sample, seed, self.state.start.theta)
         new = solve(settings, self.mixture, sample, seed)
 
+        # The gain counts for the objective alone: a bound that is met comes before any of it.
         def rank(found: Solution, gain: float = 0.0) -> tuple[bool, int, float]:
             return replace(found, objective=found.objective + gain).rank
 
@@ -277,6 +285,7 @@ class Stream:
         )
         shared = np.zeros((self.mixture.n_components,) * 2)
         np.add.at(shared, (before, after), 1.0)
+        # All clusters at once: one by one, two of them could claim the same number.
         order: IntArray = linear_sum_assignment(shared, maximize=True)[1]
         multipliers, offsets = (
             None if part is None else part[:, order]
@@ -308,6 +317,7 @@ def counted_rows(
 ) -> MemoryStore:
     """The rows of a batch that have a positive weight."""
     if weight is not None:
+        # As in `fit`: a row without weight must reach neither the sample nor the sizes of groups.
         counted = np.flatnonzero(weight)
         rows, weight = rows.take(counted), weight[counted]
         groups = None if groups is None else groups[counted]

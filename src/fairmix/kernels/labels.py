@@ -31,7 +31,9 @@ def _nudged(block: Block, logit_map: LogitMap, rows: IntArray) -> FloatArray:
     In double precision: the rounding of a pass differs from that of a prediction.
     """
     assert block.ties is not None
+    # One more than the rank, or the first cluster would add the same number to all rows.
     turns = np.multiply.outer(GOLDEN * (logit_map.ranks + 1), block.ties[rows])
+    # Logits are divided by the temperature, so these must be, too: labels do not depend on it.
     nudges: FloatArray = (WIDTH / logit_map.temperature) * (np.modf(turns)[0] - 0.5)
     nudges += product(block, logit_map.weights(block, exact=True), rows)
     return nudges
@@ -49,9 +51,11 @@ def _shared(block: Block, lowered: FloatArray, logit_map: LogitMap) -> tuple[Int
 
 def winners(block: Block, lowered: FloatArray, logit_map: LogitMap) -> FloatArray:
     """One at the label of each row, else zero, (K, n); ``lowered`` are its logits."""
+    # Cold logits come less their largest (`lowered_logits`).
     top = 0.0 if logit_map.temperature < 1.0 else lowered.max(axis=0)
     # Many times as fast as argmax along the first axis.
     mark: FloatArray = (lowered == top).astype(lowered.dtype)
+    # Equal largest logits: the first counts, as for argmax in `hard_labels`.
     if mark.sum() != mark.shape[1]:
         mark = np.zeros_like(lowered)
         mark[lowered.argmax(axis=0), np.arange(mark.shape[1])] = 1
@@ -65,6 +69,7 @@ def winners(block: Block, lowered: FloatArray, logit_map: LogitMap) -> FloatArra
 def hard_labels(block: Block, logit_map: LogitMap) -> IntArray:
     """Label of each row, (n,)."""
     lowered = lowered_logits(block, logit_map)[0]
+    # 32 bits, as scikit-learn's KMeans has: half the memory of the labels of many rows.
     out = np.asarray(lowered.argmax(axis=0), dtype=np.int32)
     if block.ties is not None:
         rows, labels = _shared(block, lowered, logit_map)

@@ -64,11 +64,15 @@ class LogitMap:
         dense = block.features.dense
         n_dense = 0 if dense is None else dense.shape[1]
         dtype = np.dtype(np.float64) if exact else block.dtype
+        # What may differ between the blocks of a table: runs of complete rows have fewer dense
+        # features. Threads may make the same weights twice; they are equal, so no lock is needed.
         kind = (n_dense, dtype, block.propensity is not None, block.aside, apart)
         if kind not in self._made:
             parts = [self.logits.b[:, None], self.logits.W[:, :n_dense]]
             if self.offsets is not None:
                 if block.propensity is not None:
+                    # Offsets act on rho, not on the indicators of the real groups, which stand
+                    # before it.
                     parts.append(np.zeros((len(self.logits.b), block.n_indicators)))
                 parts.append(self.offsets.T)
             made = [np.hstack(parts) / self.temperature]
@@ -76,7 +80,9 @@ class LogitMap:
                 made.append(self.logits.W[:, n_dense:] / self.temperature)
             if apart:
                 made = [self._apart(weights) for weights in made]
+                # The first column of a design is one, so the product itself lowers the logits.
                 made[0][np.arange(len(made[0])) != self.base, 0] -= LOWERED
+            # Rounded last: weights may be large where their differences are small.
             first, *rest = (weights.astype(dtype, copy=False) for weights in made)
             self._made[kind] = Weights(first, rest[0] if rest else None)
         return self._made[kind]
@@ -89,6 +95,7 @@ class LogitMap:
 
 def product(block: Block, weights: Weights, rows: slice | IntArray = ALL) -> FloatArray:
     """Weights times T(x) of some rows of the block, (K, n)."""
+    # Columns after the last weight are left out: an untilted map has no weights for groups.
     out: FloatArray = weights.dense @ block.design[rows, : weights.dense.shape[1]].T
     if weights.table is not None:
         assert block.features.codes is not None

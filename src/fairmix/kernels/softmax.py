@@ -75,6 +75,7 @@ class Forward:
 
 def _weighted_sum(values: FloatArray, weight: FloatArray | None) -> float:
     if weight is None:
+        # Single precision would lose the digits of a sum over many rows.
         return float(values.sum(dtype=np.float64))
     return float(values.astype(np.float64) @ weight)
 
@@ -103,6 +104,7 @@ def forward(
     if likelihood and not logit_map.plain:
         log_likelihood = _weighted_sum(log_densities(block, logit_map), block.weight)
     lowered, taken = lowered_logits(block, logit_map)
+    # Labels come first, because the softmax overwrites the logits.
     hard_mass = _by_group(block, winners(block, lowered, logit_map)) if hard else NOTHING
     psi, logsumexp = _softmax(block, logit_map, lowered, taken, rough=rough)
     normaliser = logit_map.temperature * logsumexp
@@ -140,6 +142,7 @@ def _softmax(
         total = psi.sum(axis=0)
         each = taken + np.log(total)
         logsumexp = _weighted_sum(each, block.weight)
+    # One number tells whether any row has overflowed, so the usual case pays for no search.
     if not np.isfinite(logsumexp):
         far = np.flatnonzero(~np.isfinite(each))
         near = tilted(block, logit_map, far)
@@ -148,8 +151,10 @@ def _softmax(
         total[far] = psi[:, far].sum(axis=0)
         each[far] = top + np.log(total[far])
         logsumexp = _weighted_sum(each, block.weight)
+    # With the top known, what is negligible was cut before `exp` already.
     if not top_known:
         np.maximum(psi, NEGLIGIBLE * total, out=psi)
+    # One division for each row, not for each entry.
     psi *= 1 / total
     return psi, logsumexp
 
@@ -161,6 +166,7 @@ def _exponential(logits: FloatArray, *, top_known: bool, rough: bool) -> FloatAr
     """
     if rough:
         logits = logits.astype(np.float32, copy=False)
+    # A little above the smallest normal number, so that rounding makes nothing denormal.
     lowest = np.log(NEGLIGIBLE) if top_known else np.log(np.finfo(logits.dtype).tiny) + 1
     # A row of equal numbers, because NumPy is three times as slow with a single one.
     np.maximum(logits, np.full(logits.shape[1], lowest, logits.dtype), out=logits)
@@ -194,6 +200,7 @@ def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArr
     weight = np.ones(block.n_rows) if block.weight is None else block.weight
     size = len(contrasts)
     a = contrasts @ block.propensity if block.propensity is not None else contrasts[:, block.groups]
+    # The curvature is symmetric in its contrasts, so half of the pairs are enough.
     pairs_of_rows = [(r, c) for r in range(size) for c in range(r + 1)]
     rows, columns = (list(side) for side in zip(*pairs_of_rows, strict=True))
     out = np.empty((size, len(psi), size, len(psi)))
@@ -205,6 +212,8 @@ def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArr
 def _within_groups(block: Block, psi: FloatArray) -> FloatArray:
     """``sum_i w_i (diag psi_i - psi_i psi_i^T)`` over the rows of each group, (M, K, K)."""
     # Groups side by side, so that the work does not grow with their number; rows aside come last.
+    # Stable, because other sorts may order equal codes differently on another processor, and the
+    # order decides the last bits of the sums.
     order = np.argsort(block.groups, kind="stable")
     ends = np.cumsum(np.bincount(block.groups, minlength=block.n_groups)[: block.n_groups])
     psi_of = psi[:, order]
@@ -221,6 +230,7 @@ def _by_contrasts(block: Block, psi: FloatArray, contrasts: FloatArray) -> Float
     a = contrasts @ block.propensity if block.propensity is not None else contrasts[:, block.groups]
     a = a.astype(psi.dtype)
     if block.weight is not None:
+        # The root, because each product below takes it from both sides.
         a *= np.sqrt(block.weight).astype(psi.dtype)
     R, K = len(a), len(psi)
     both = (a[:, None] * psi).reshape(R * K, -1)
@@ -255,12 +265,14 @@ def backward(
     n_dense = 0 if dense is None else dense.shape[1]
     known = linear if pull is None else None
     q = psi if pull is None else _pulled(block, psi, alpha, pull, temperature)
+    # Sums that came with the masses are weighted already.
     if block.weight is not None and (known is None or codes is not None):
         q = q * block.weight
     if known is None:
         width = even(n_dense + block.n_indicators)
         known = (q @ block.design[:, 1 : 1 + width]).astype(np.float64)
     sums = known[:, :n_dense]
+    # A block of complete rows has no columns for gaps; their sums are zero.
     if n_features > n_dense:
         sums = np.zeros((len(q), n_features))
         sums[:, :n_dense] = known[:, :n_dense]
@@ -268,6 +280,7 @@ def backward(
         width = n_features - n_dense
         for column in codes.T:
             for k, row in enumerate(q):
+                # Counted rather than multiplied, so that no 0/1 columns are made.
                 sums[k, n_dense:] += np.bincount(column, weights=row, minlength=width)
     # Each row is in one group or aside, so the sums over these add up to those over one.
     out = Logits(known[:, n_dense : n_dense + block.n_indicators].sum(axis=1), sums)

@@ -69,6 +69,7 @@ class Sweep:
 
     def __call__(self, block: Block) -> Totals:
         """Totals of the block."""
+        # In two steps, because a table may keep the first for the gradient that follows a value.
         return self.back(block, self.ahead(block))
 
     def ahead(self, block: Block) -> Forward:
@@ -112,6 +113,7 @@ class Sweep:
 
     @property
     def _flags(self) -> tuple[float, bool, bool, bool, bool]:
+        # A new flag belongs here, or tables and journals would take one question for another.
         return self.temperature, self.likelihood, self.hard, self.within_groups, self.rough
 
     @property

@@ -84,6 +84,7 @@ class Chunk:
     def digest(self) -> int:
         """Checksum of all values."""
         check = 0
+        # How wide the codes are depends on the back end, and equal rows must give equal checksums.
         groups = self.groups.astype(np.int64, copy=False)
         for part in (self.rows.numeric, self.rows.codes, groups, self.weight):
             if part is not None:
@@ -117,6 +118,7 @@ def by_column(
     ``out``, if given, is contiguous, as ``table`` itself may be.
     """
     out = np.empty(table.shape, table.dtype) if out is None else out
+    # Only contiguous rows can be seen as fewer, longer ones without a copy.
     if not table.flags.c_contiguous or not table.size:
         return np.asarray(operate(table, row, out=out))
     whole = len(table) // RUN_ROWS * RUN_ROWS
@@ -179,6 +181,8 @@ class Block:
         n_dense = 0 if dense is None else dense.shape[1]
         n_rho = 0 if self.propensity is None else self.n_groups
         width = n_dense + self.n_indicators + n_rho
+        # The ones stand before the even width: sums over rows leave them out, because the
+        # indicators of a row add up to one (decision record 0013).
         design = np.empty((self.n_rows, 1 + even(width)), dtype=self.dtype)
         design[:, 0] = 1
         design[:, 1 + n_dense :] = 0
@@ -187,6 +191,7 @@ class Block:
         design[:, 1 + n_dense :][np.arange(self.n_rows), self.groups] = 1
         if self.propensity is not None:
             design[:, 1 + width - n_rho : 1 + width] = self.propensity.T
+        # A view, so that the dense features are stored once.
         kept = None if dense is None else design[:, 1 : 1 + n_dense]
         object.__setattr__(self, "features", Features(kept, codes))
         object.__setattr__(self, "design", design)
@@ -272,6 +277,7 @@ class Totals:
     def __add__(self, other: Totals) -> Totals:
         return Totals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
+    # Mini-batches take the old totals of a batch out of the sum (decision record 0009).
     def __sub__(self, other: Totals) -> Totals:
         return Totals(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
 

@@ -54,6 +54,7 @@ class Mixture:
     def clip(self, theta: FloatArray) -> FloatArray:
         """Nearest theta inside the family's bounds."""
         eta, inner = self._split(theta)
+        # The softmax ignores what all eta share, so nothing else would keep them from drifting.
         return np.concatenate([eta - eta.mean(), self.family.clip(inner)])
 
     def reorder(self, theta: FloatArray, order: IntArray) -> FloatArray:

@@ -30,6 +30,8 @@ class Assignment:
     @cached_property
     def _maps(self) -> tuple[LogitMap, LogitMap]:
         """For labels, as `Model.labels` makes them, and for responsibilities."""
+        # A temperature only scales logits, but rounding could then give labels that `predict` does
+        # not give.
         return LogitMap(self.logits, self.offsets), LogitMap(
             self.logits, self.offsets, self.temperature
         )
@@ -39,8 +41,10 @@ class Assignment:
         crisp, soft = self._maps
         labels = hard_labels(block, crisp)
         size = (block.n_indicators, len(self.logits.b))
+        # Codes may have 8 bits, which the product would overflow.
         cells = block.groups * np.intp(size[1]) + labels
         hard = np.bincount(cells, block.weight, size[0] * size[1]).reshape(size)
+        # Rows aside have labels, too, but belong to no rate.
         hard = hard[: block.n_groups]
         mass = forward(block, soft, likelihood=False).mass
         assert mass is not None
@@ -97,6 +101,7 @@ class Model:
             self.mixture.family.encode,
             propensity=self.propensity,
             aware=self.aware,
+            # Encoded rows that nobody visits again would only take memory.
             keep=False,
         )
 
@@ -105,11 +110,13 @@ class Model:
     ) -> Table:
         store = MemoryStore(
             rows,
+            # Without a tilt all rows are of one group, and codes of more must not reach the table.
             groups=None if self.offsets is None else groups,
             n_groups=1 if self.offsets is None else len(self.offsets),
             aside=self.places_aside,
             n_jobs=n_jobs,
         )
+        # Set afterwards, because the store fills in the groups of a map that needs none.
         if self.ties is not None and first_run is not None:
             store.ties = self.ties(rows, store.groups, first_run)
         return self.table(store)
@@ -196,6 +203,7 @@ class Model:
         low, high = np.fmin.reduce(rows.numeric, axis=0), np.fmax.reduce(rows.numeric, axis=0)
         corners = np.stack([low, high, np.where(np.abs(low) > np.abs(high), low, high)])
         codes = None if rows.codes is None else np.repeat(rows.codes[:1], len(corners), axis=0)
+        # Offsets are finite, so any group will do.
         groups = None if self.offsets is None else np.zeros(len(corners), dtype=np.intp)
         with np.errstate(over="ignore", invalid="ignore"):
             psi = self.probabilities(Rows(corners, codes), groups)
@@ -218,6 +226,7 @@ class Model:
                 "warm_start=True starts from the last fit, but n_components, covariance_type or "
                 "the columns have changed since. Set warm_start=False for a new start."
             )
+        # By way of the parameters, because theta counts from the centre of its own data.
         return new.pack(old.unpack(self.theta))
 
     def draw(self, n_rows: int, rng: np.random.Generator) -> tuple[Rows, IntArray]:

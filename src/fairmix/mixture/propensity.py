@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray, Rows, by_column
 
-# Squares and products of up to this many numeric columns; above it, squares only.
+# Squares and products of up to this many numeric columns; above it, squares only. 20 columns have
+# 210 of them, and more columns many more.
 PRODUCT_COLUMNS = 20
-# The most frequent categories of a column get a coefficient each; the rest share one.
+# The most frequent categories of a column get a coefficient each; the rest share one. So the width
+# of the regression is bounded, whatever a column holds.
 CATEGORIES = 64
 
 
@@ -40,6 +42,8 @@ class Scale:
         else:
             mean = np.average(columns, axis=0, weights=weight)
             deviation = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weight))
+        # Rounding leaves a constant column a deviation of about 1e-16 of its mean. Divided by
+        # infinity the column becomes zero, and so does its coefficient.
         return cls(mean, np.where(deviation > 1e-12 * (1 + np.abs(mean)), deviation, np.inf))
 
     def __call__(self, columns: FloatArray) -> FloatArray:
@@ -86,6 +90,7 @@ class Propensity:
             start += part.shape[1]
         if start != coefficients.shape[1]:
             raise ValueError(f"{coefficients.shape[1]} coefficients do not fit to {start} columns.")
+        # New rows may be far from those of the fit, and exp of their scores would overflow.
         scores -= scores.max(axis=0)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=0)
@@ -141,6 +146,7 @@ def fit_propensity(
     how: dict[str, Any] = {"solver": "newton-cholesky", "tol": 1e-6, "max_iter": 50}
     if n_groups > FEW_GROUPS:
         how = {"solver": "lbfgs", "tol": 1e-5, "max_iter": 200}
+    # The default penalty of scikit-learn, which fades as rows add up.
     regression = LogisticRegression(C=1.0, **how)
     with warnings.catch_warnings():
         # A model that is not at its end yet is one, too; what counts are the rates of real groups.
@@ -148,8 +154,10 @@ def fit_propensity(
         # Nor is a group per row a mistake.
         warnings.filterwarnings("ignore", message="The number of unique classes")
         regression.fit(scale(X), groups, sample_weight=weight)
+    # In terms of the columns before this scale, so that nobody has to apply it again.
     coefficients = regression.coef_ / scale.deviation
     intercepts = regression.intercept_ - coefficients @ scale.mean
+    # Of two groups scikit-learn gives the scores of the second only.
     if n_groups == 2:
         coefficients = np.vstack([np.zeros_like(coefficients), coefficients])
         intercepts = np.concatenate([[0.0], intercepts])
@@ -179,6 +187,7 @@ def _absent(rows: Rows) -> NDArray[np.bool_]:
 def _standardized(numbers: Scale, numeric: FloatArray) -> FloatArray:
     """Numbers in units of their deviation; what is missing is at the mean."""
     z = numbers(numeric)
+    # A sum tells whether anything is missing; an array of flags is made only then.
     if np.isnan(z.sum()):
         z[np.isnan(z)] = 0
     return z
@@ -204,6 +213,7 @@ def _powers_by(coefficients: FloatArray, z: FloatArray) -> FloatArray:
         return np.asarray(coefficients @ (z * z).T)
     out = np.zeros((len(coefficients), len(z)), dtype=z.dtype)
     for g, row in enumerate(coefficients):
+        # The scores of the first of two groups are zero.
         if row.any():
             form = np.zeros((d, d), dtype=z.dtype)
             form[np.triu_indices(d)] = row
@@ -229,6 +239,7 @@ def _indicators(
         # A category that the sample did not hold counts as a rare one.
         known = np.minimum(rows.codes[:, j], len(slot) - 1)
         column = np.where(rows.codes[:, j] < len(slot), slot[known], slot.max())
+        # No indicator has this number, so a missing category has none.
         column[rows.codes[:, j] < 0] = -1
         parts.append((column[:, None] == np.arange(slot.max() + 1)).astype(dtype))
     if gaps:

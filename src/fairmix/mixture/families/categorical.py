@@ -105,11 +105,13 @@ class Categorical:
 
     def maximize(self, sums: Logits) -> FloatArray:
         """Weighted shares of each category among those known, bounded away from zero."""
+        # Mini-batches subtract totals, which may leave a count of nothing a little below zero.
         counts = np.maximum(sums.W[:, : self.n_categories], 0)
         overall = counts.sum(axis=0)
         out = np.empty_like(counts)
         for part in self._variables():
             total = counts[:, part].sum(axis=1, keepdims=True)
+            # A component without rows gets the shares of all, because its own would be 0 / 0.
             p = np.where(total > 0, counts[:, part], overall[part])
             p = p / p.sum(axis=1, keepdims=True)
             out[:, part] = np.log(np.maximum(p, SMALLEST_PROBABILITY))
@@ -142,6 +144,7 @@ class Categorical:
             absent = column == self.n_categories
             if absent.any():
                 out[absent, part] = out[~absent, part].mean(axis=0) if not absent.all() else 0.0
+        # The last column has taken the missing ones.
         return out[:, : self.n_categories]
 
     def _sparse(self, codes: IntArray) -> csr_array:
@@ -162,6 +165,7 @@ class Categorical:
         for j, part in enumerate(self._variables()):
             distribution = p[:, part].cumsum(axis=1)[labels]
             below = rng.random((len(labels), 1)) * distribution[:, -1:] >= distribution
+            # Without the last column: rounding must not give a category that does not exist.
             codes[:, j] = below[:, :-1].sum(axis=1)
         return Rows(None, codes)
 

@@ -29,6 +29,8 @@ from fairmix.mixture.families._base import Centers, GraphBuilder, RowNames, Stor
 
 Shape = Literal["one", "columns", "matrix"]
 
+# scikit-learn's four names, and two more whose components share a simpler covariance; the first is
+# the paper's.
 COVARIANCE_TYPES: dict[str, tuple[Shape, bool]] = {
     "tied-spherical": ("one", True),
     "spherical": ("one", False),
@@ -132,6 +134,7 @@ class Gaussian:
             center: FloatArray = self.center.astype(numeric.dtype)
         if np.array_equal(center, self.center):
             return by_column(np.subtract, numeric, center)
+        # In double precision, or rows and `unpack` would count from two different centres.
         return np.asarray((numeric - self.center).astype(numeric.dtype))
 
     def _products(self, x: FloatArray) -> FloatArray:
@@ -152,6 +155,7 @@ class Gaussian:
             precision = factor @ factor.transpose(0, 2, 1)
             linear = np.einsum("kij,kj->ki", self._each(precision), mu)
             i, j = self._pairs()
+            # A pair i < j stands for two entries of A.
             quadratic = precision[:, i, j] * np.where(i == j, -0.5, -1.0)
             log_det = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
             absent = np.zeros((self.n_components, 0))
@@ -160,6 +164,7 @@ class Gaussian:
             linear = precision * mu
             quadratic = -0.5 * precision
             log_det = -2 * scales.sum(axis=1) * (d if self.shape == "one" else 1)
+            # The terms of b that belong to one column, with the opposite sign.
             absent = scales + 0.5 * (linear * mu + LOG_2PI)
         b = 0.5 * (log_det - np.einsum("kd,kd->k", linear, mu) - d * LOG_2PI)
         return Logits(b, np.hstack([linear, self._each(quadratic), absent]))
@@ -214,6 +219,8 @@ class Gaussian:
         mass = sums.b[:, None] - absent if absent.any() else sums.b[:, None]
         empty = mass <= smallest
         mass = np.maximum(mass, smallest)
+        # An empty component stays a density: it gets the mean of all rows, and their covariance
+        # below.
         mu = np.where(empty, linear.sum(axis=0) / mass.sum(axis=0), linear / mass)
         return self._join(mu, self._maximal_scales(mass, mu, empty, second))
 
@@ -227,9 +234,11 @@ class Gaussian:
                 scatter = (second - mass * squares.sum(axis=1, keepdims=True)) / self.d
             else:
                 scatter = (second - (mass * squares).sum(axis=1, keepdims=True)) / self.d
+                # With the division by d this divides by the number of values that are there.
                 mass = mass.mean(axis=1, keepdims=True)
                 empty = np.asarray(empty.all(axis=1, keepdims=True))
         elif self.shape == "columns":
+            # Rows are centred, so offsets cost no digits; `_scales` cuts what rounding leaves below 0.
             scatter = second - mass * mu * mu
         else:
             i, j = self._pairs()
@@ -245,6 +254,8 @@ class Gaussian:
             variance = np.maximum(covariance, 0) + self.reg_covar
             return np.asarray(0.5 * np.log(np.maximum(variance, self._floor)))
         full = self._symmetric(covariance) + self.reg_covar * np.eye(self.d)
+        # Eigenvalues, not a Cholesky factor: they exist also where the matrix is singular, and can
+        # be raised to the floor.
         values, vectors = np.linalg.eigh(full)
         values = np.maximum(values, self._floor)
         precision = np.einsum("kij,kj,klj->kil", vectors, 1 / values, vectors)
@@ -266,6 +277,7 @@ class Gaussian:
             return self._join(mu, np.maximum(scales, bound))
         low = np.tril_indices(self.d)
         on_diagonal = low[0] == low[1]
+        # The square of a diagonal entry of L is the inverse of a conditional variance.
         return self._join(mu, np.where(on_diagonal, np.minimum(scales, -bound), scales))
 
     def unpack(self, theta: FloatArray) -> dict[str, FloatArray]:
@@ -358,6 +370,7 @@ class Gaussian:
         linear, quadratic, marks = self._parts(W)
         x = graph.known(graph.node("Sub", rows.numbers, graph.constant(self.center)), rows.absent)
         terms = [(x, linear)]
+        # Only a full matrix needs complete rows, and it has no indicators.
         if rows.absent is None:
             terms.append((graph.products(x, *self._pairs()), quadratic))
         else:

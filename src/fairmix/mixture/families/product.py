@@ -51,6 +51,8 @@ class Product:
 
     def _split(self, logits: Logits) -> tuple[Logits, Logits]:
         cut = self.numeric.n_features
+        # Both parts get all of b: it is the mass of a component, or the derivative in its bias, and
+        # these are not divided between columns.
         return Logits(logits.b, logits.W[:, :cut]), Logits(logits.b, logits.W[:, cut:])
 
     def encode(self, rows: Rows) -> Features:
@@ -113,6 +115,7 @@ class Product:
         """Those of both parts side by side; sparse where categories are."""
         numbers, categories = self.numeric.points(rows), self.categorical.points(rows)
         if isinstance(categories, csr_array):
+            # k-means takes one array, and dense categories would not fit.
             return csr_array(sparse_hstack([csr_array(numbers), categories]))
         return np.hstack([numbers, categories])
 
