@@ -13,6 +13,7 @@ from fairmix.reproduction.views import Prepared
 
 Extra = Callable[[Any, Prepared], Any]
 
+# Equal steps on the logarithmic axis of the figure.
 SAMPLE_SIZES = (100, 300, 1_000, 3_000, 10_000)
 DRAWS = 30
 
@@ -27,6 +28,7 @@ def accuracy(model: Any, data: Prepared) -> dict[str, float]:
     """Accuracy of two clusters as a guess of the outcome, the better of both ways to name them."""
     assert data.outcome is not None
     first = data.outcome == np.unique(data.outcome)[0]
+    # Clusters have no names: 0 is as good a guess of one outcome as of the other.
     share = float(np.mean((np.asarray(model.labels_) == 0) == first))
     constant = float(first.mean())
     return {"accuracy": max(share, 1 - share), "constant": max(constant, 1 - constant)}
@@ -41,6 +43,7 @@ def sampling_error(model: Any, data: Prepared) -> dict[str, list[float]]:
     for n in (size for size in SAMPLE_SIZES if size < len(soft)):
         errors = []
         for _ in range(DRAWS):
+            # With replacement, as Proposition 1 has it.
             rows = rng.integers(len(soft), size=n)
             errors.append(abs(metrics.gap(soft[rows], data.groups[rows]) - whole))
         found["n"].append(n)
@@ -58,10 +61,14 @@ def sharpness(model: Any, data: Prepared) -> dict[str, float]:
     assert data.numeric is not None
     soft = model.predict_proba(data.X)
     squares = _squared_distances(data.numeric, np.asarray(model.means_))
+    # The bound needs the two smallest only, so a sort would be wasted.
     nearest = np.partition(squares, 1, axis=1)
+    # One number for all components: the mixtures that ask for this are isotropic and tied.
     variance = float(np.mean(model.covariances_))
     ahead = (nearest[:, 1] - nearest[:, 0]) / (2 * variance)
     bound = 1 / (1 + (len(model.means_) - 1) * np.exp(-ahead))
+    # The bound is on the responsibility of the nearest centre, which need not be the largest one
+    # when weights differ.
     own = soft[np.arange(len(soft)), squares.argmin(axis=1)]
     return {
         "mean_largest": float(soft.max(axis=1).mean()),

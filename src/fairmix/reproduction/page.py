@@ -63,6 +63,7 @@ def render(documents: Sequence[dict[str, Any]], *, link: str) -> str:
 
 def _link(folder: Path, start: Path) -> str:
     folder, start = folder.resolve(), start.resolve()
+    # Beside the page where the folder is not below it: a link must not name a path of a machine.
     return folder.relative_to(start).as_posix() if folder.is_relative_to(start) else "."
 
 
@@ -75,6 +76,7 @@ def _summary(documents: Iterable[dict[str, Any]]) -> list[str]:
     lines = ["## Claims", ""]
     rows = []
     for document in documents:
+        # An entry that is not complete has no claims yet.
         verdicts = [claim["holds"] for claim in document.get("claims", [])]
         counts = [str(verdicts.count(verdict)) for verdict in (True, False, None)]
         place = f"[{document['title']}](#{document['entry']})"
@@ -102,6 +104,7 @@ def _folded(title: str, lines: Sequence[str]) -> list[str]:
 
 def _section(document: dict[str, Any], link: str) -> list[str]:
     name = document["entry"]
+    # An anchor of its own: one made from the title would break links when the title changes.
     lines = [f'<a id="{name}"></a>', "", f"## {document['title']}", ""]
     lines += [f"*{document['place'].rstrip()}.* The paper: {document['paper_says']}", ""]
     lines += [_run(document, link), ""]
@@ -155,4 +158,5 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _line(cells: Sequence[str]) -> str:
+    # Claims contain absolute values, and a bare bar would end the cell.
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -21,11 +21,13 @@ STYLES = {
     methods.VFC: ("#0072B2", "v"),
     methods.FCA: ("#CC79A7", "P"),
     methods.FMC_EM: ("#E69F00", "o"),
+    # Dark shades of the colours of FMC-EM and of ours, the methods that they vary.
     methods.FMC_BOUNDED: ("#8C6100", "d"),
     methods.FMC_GD: ("#56B4E9", "^"),
     methods.LABELS: ("#009E73", "o"),
     methods.AWARE: ("#004D38", "s"),
 }
+# For lines that are no method, such as a data set.
 OTHERS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#999999", "v"), ("#CC79A7", "D"))
 GUIDE = "#555555"
 WIDTH, HEIGHT, PER_ROW = 4.0, 3.3, 3
@@ -55,12 +57,15 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
     import matplotlib
     from matplotlib.figure import Figure
 
+    # Four panels as a square: three and one would leave a hole.
     columns = min(PER_ROW, len(panels)) if len(panels) != 4 else 2
     rows = math.ceil(len(panels) / columns)
     # Text as text, fixed identifiers and no date: small files that change when the numbers do.
     options: Any = {"svg.fonttype": "none", "svg.hashsalt": "fairmix", "font.size": 9}
     with matplotlib.rc_context(options):
+        # Not pyplot, which would keep every figure open and may look for a screen.
         figure = Figure(
+            # Half an inch for the legend.
             figsize=(WIDTH * columns if columns > 1 else ALONE, HEIGHT * rows + 0.5),
             layout="constrained",
         )
@@ -79,6 +84,7 @@ def _draw_panel(axes: Any, panel: Panel, labels: dict[str, Any]) -> None:
     for number, series in enumerate(panel.series):
         handle = _draw_series(axes, series, *STYLES.get(series.label, OTHERS[number % len(OTHERS)]))
         if not series.faint:
+            # One legend serves all panels, so a method is named once.
             labels.setdefault(series.label, handle)
     axes.set(title=panel.title, xlabel=panel.x_name, ylabel=panel.y_name)
     if panel.log_x:
@@ -93,6 +99,7 @@ def _draw_panel(axes: Any, panel: Panel, labels: dict[str, Any]) -> None:
 def _draw_series(axes: Any, series: Series, color: str, marker: str) -> Any:
     if series.guide:
         return axes.plot(series.x, series.y, color=GUIDE, linewidth=1, linestyle="--")[0]
+    # Beyond that many points markers hide the line that they are on.
     dense = series.line and len(series.x) > 30
     faint: dict[str, Any] = {"alpha": 0.35, "fillstyle": "none"} if series.faint else {}
     (handle,) = axes.plot(

@@ -22,6 +22,7 @@ class Point:
 
     def __getitem__(self, name: str) -> float:
         """Mean over seeds; NaN where a seed has none."""
+        # A mean over some of the seeds would look like one over all.
         values = [run.get(name) for run in self.runs]
         return float("nan") if None in values else float(np.mean([float(v) for v in values]))  # type: ignore[arg-type]
 
@@ -40,6 +41,7 @@ class Point:
 
     def extra(self, name: str) -> Any:
         """An extra of the first seed."""
+        # Extras are curves and tables, of which a mean says little.
         return self.runs[0][name]
 
 
@@ -50,6 +52,7 @@ class Records:
         groups: dict[Unit, list[Numbers]] = {}
         for task, numbers in found.items():
             if "error" not in numbers:
+                # The seed 0 stands for all seeds.
                 same = Unit(task.view, task.method, task.clusters, 0, task.settings, task.extras)
                 groups.setdefault(same, []).append(numbers)
         self._points = [Point(task, tuple(runs)) for task, runs in groups.items()]
@@ -85,6 +88,8 @@ class Records:
 def fairest(points: Iterable[Point]) -> Point | None:
     """The highest balance among fits that kept all clusters, else among all."""
     found = list(points)
+    # A high balance is easier to reach with fewer clusters, so a fit that lost some must not win by
+    # that.
     kept = [point for point in found if point.filled] or found
     return max(kept, key=lambda point: point["balance"], default=None)
 
@@ -100,11 +105,13 @@ def cheapest(
 def front(points: Iterable[Point], x: str, y: str = "cost") -> list[Point]:
     """Points that no other beats in both, by increasing x; balance is better when higher."""
     sign = -1 if x == "balance" else 1
+    # From the fairest on, ties by cost: a point is on the front if it is cheaper than all before.
     ordered = sorted(points, key=lambda point: (sign * point[x], point[y]))
     kept: list[Point] = []
     for point in ordered:
         if not kept or point[y] < kept[-1][y]:
             kept.append(point)
+    # Reversed for balance, whose fairest points have the largest x.
     return kept[::sign]
 
 
@@ -113,6 +120,7 @@ def cost_at(points: Iterable[Point], gap: float) -> float | None:
     kept = front([point for point in points if point.filled], "gap")
     for left, right in pairwise(kept):
         if left["gap"] <= gap <= right["gap"]:
+            # Two fits may have the same gap: the floor keeps the quotient finite.
             part = (gap - left["gap"]) / max(right["gap"] - left["gap"], 1e-12)
             return left["cost"] + part * (right["cost"] - left["cost"])
     # Looser than the loosest: the last fit is allowed too.

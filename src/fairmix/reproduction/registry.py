@@ -24,6 +24,7 @@ from fairmix.reproduction.result import Entry
 
 __all__ = ["ENTRIES"]
 
+# The page and `fairmix reproduce` follow this order.
 ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (

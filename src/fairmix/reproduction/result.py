@@ -26,6 +26,7 @@ class Claim:
     """A claim of the paper, and whether the figures of this run bear it out; None: not measured."""
 
     text: str
+    # Three values, not two: what did not run neither confirms nor refutes a claim.
     holds: bool | None
     figures: str
 
@@ -137,6 +138,7 @@ def shortfall(
     worse = [
         f"{measure} ({_digits(ours)} against {_digits(theirs)})"
         for measure, ours, theirs, slack in measures
+        # The sign of the slack says which direction is worse.
         if (ours - theirs > slack if slack >= 0 else theirs - ours > -slack)
     ]
     return [f"{name}: worse than the paper's in {' and '.join(worse)}. {why}"] if worse else []

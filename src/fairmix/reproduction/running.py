@@ -59,11 +59,14 @@ def run(
     dict of str to Result
         Of the entries that are complete.
     """
+    # Before the fits: a run of hours must not end for want of a library.
     require_matplotlib()
     store = Store(folder)
+    # dict.fromkeys, not set: the order of units is the order of the views, whose data stay cached.
     tasks = {entry.name: list(dict.fromkeys(entry.units(settings))) for entry in entries}
     wanted = list(dict.fromkeys(task for own in tasks.values() for task in own))
     known = store.known(wanted)
+    # Cut before bundling, because stop_after counts units, not fits.
     bundles = bundle([task for task in wanted if task not in known][:stop_after])
     failed: dict[Unit, Numbers] = {}
     results: dict[str, Result] = {}
@@ -72,6 +75,8 @@ def run(
         own = tasks[entry.name]
         found = {**store.known(own), **{task: failed[task] for task in own if task in failed}}
         result = None
+        # Failures do not keep an entry from its conclusion, unless nothing is left to conclude
+        # from.
         if len(found) == len(own) and not all(task in failed for task in own):
             result = entry.conclude(settings, Records(found))
             results[entry.name] = result
@@ -81,6 +86,7 @@ def run(
 
     with (
         progress("reproduce", len(bundles), shown=shown) as tick,
+        # Closed also on Ctrl-C, so that no process of the pool outlives the run.
         closing(_computed(list(bundles), jobs)) as stream,
     ):
         for fitted, numbers in stream:
@@ -91,10 +97,13 @@ def run(
                     failed[task] = numbers
                 else:
                     store.keep(task, only(numbers, task.extras))
+            # After every fit, all entries that share it are written: an interrupted run loses no
+            # fit.
             for entry in entries:
                 if not members.isdisjoint(tasks[entry.name]):
                     update(entry)
             tick(f"{fitted.method}, {fitted.view.data}")
+    # Entries whose units were all known had no fit that would have written them.
     for entry in entries:
         if entry.name not in results:
             update(entry)
@@ -106,6 +115,7 @@ def bundle(tasks: Sequence[Unit]) -> dict[Unit, set[Unit]]:
     alike: dict[Unit, set[Unit]] = {}
     for task in tasks:
         alike.setdefault(replace(task, extras=()), set()).add(task)
+    # Sorted, so that the same extras always make the same unit.
     return {
         replace(plain, extras=tuple(sorted({name for task in own for name in task.extras}))): own
         for plain, own in alike.items()

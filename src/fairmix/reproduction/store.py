@@ -18,6 +18,7 @@ from fairmix.reproduction.units import Numbers, Unit
 from fairmix.reproduction.views import describe
 from fairmix.system.files import replace_file
 
+# POT solves the transport problems of FCA.
 PACKAGES = ("numpy", "scipy", "scikit-learn", "POT")
 
 
@@ -38,6 +39,7 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         self._known: dict[str, Numbers] = {}
         for document in self.documents():
+            # Another version may fit otherwise, and one table must not mix both.
             if document["versions"]["fairmix"] != __version__:
                 continue
             for record in document["units"]:
@@ -68,6 +70,7 @@ class Store:
         failed: Mapping[Unit, Numbers],
     ) -> None:
         """Rewrite the file of an entry: what is done of it, and its result once all is."""
+        # Units of other settings leave the file: it says what these settings gave.
         done = self.known(tasks)
         document = {
             "entry": entry.name,
@@ -88,6 +91,7 @@ class Store:
             ],
             "units": [{"unit": task.to_json(), "numbers": done[task]} for task in done],
         }
+        # In one step, so that a run that is killed while it writes leaves the file of before.
         replace_file(self.folder / f"{entry.name}.json", to_text(document).encode())
 
 
@@ -96,6 +100,7 @@ def to_text(document: dict[str, Any]) -> str:
     units = document.pop("units")
     head = json.dumps(document, indent=1, ensure_ascii=False)
     lines = ",\n".join(json.dumps(unit, ensure_ascii=False) for unit in units)
+    # head ends with a line break and a brace, which come after the units.
     return f'{head[:-2]},\n "units": [\n{lines}\n ]\n}}\n'
 
 

@@ -54,9 +54,11 @@ def sweep(
     also : mapping, default=None
         Parameters of the method besides.
     """
+    # What an entry asks for wins over what the mode of the run says.
     fixed = {**_own(settings, method), **(also or {})}
     swept = SWEPT.get(method)
     found = default_values(settings, method) if values is None else values
+    # A method that sweeps over nothing is still fitted, once per seed.
     points: list[dict[str, Any]] = [{swept: value} for value in found] if swept else [{}]
     return [
         unit(view, method, clusters or settings.clusters, seed, extras, **fixed, **point)
@@ -67,6 +69,7 @@ def sweep(
 
 def default_values(settings: Settings, method: str) -> tuple[float, ...]:
     """Strengths or bounds of a method in this run."""
+    # VFC has a scale of its own: its strengths are in units of the cost of K-means.
     if method == m.VFC:
         return settings.variational_strengths
     if method == m.FMC_BOUNDED:

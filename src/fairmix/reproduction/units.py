@@ -22,7 +22,10 @@ from fairmix.system.threads import one_thread
 
 Numbers = dict[str, Any]
 
+# Enough to print a cost of a million to the last digit; what follows is rounding, which would
+# change the files from machine to machine.
 DIGITS = 7  # significant digits that are kept
+# Entries look for words in these texts ("plain start", "max_iter"): a cut must not lose them.
 LONGEST_WARNING = 160
 
 
@@ -56,6 +59,8 @@ class Unit:
     @property
     def key(self) -> str:
         """The content, as text."""
+        # The store makes the same text of what it reads from a file, so keys of both must be
+        # sorted.
         return json.dumps(self.to_json(), sort_keys=True)
 
     def to_json(self) -> dict[str, Any]:
@@ -75,11 +80,13 @@ def unit(
     **settings: Any,
 ) -> Unit:
     """A unit, with the parameters of its method as keywords."""
+    # Sorted, so that the order of keywords makes no other unit of the same fit.
     return Unit(view, method, clusters, seed, tuple(sorted(settings.items())), extras)
 
 
 def compute(task: Unit) -> Numbers:
     """Fit and measure; a fit that fails leaves the numbers out and says why."""
+    # One thread: times are then comparable, and sums do not depend on the number of cores.
     with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
         method = METHODS[task.method]
@@ -89,6 +96,8 @@ def compute(task: Unit) -> Numbers:
         try:
             data = views.prepare(task.view)
             known = {"sensitive_features": data.groups} if method.sees_groups else {}
+            # Processor time, because other units may run beside this one; loading the data is not
+            # in it.
             began = time.process_time()
             model.fit(data.X, **known)
         except Exception as error:
@@ -104,12 +113,15 @@ def compute(task: Unit) -> Numbers:
 
 def only(numbers: Numbers, extras: Collection[str]) -> Numbers:
     """The numbers of every unit and some extras, without the others."""
+    # A shared fit may have more extras than this unit asked for. Its file must not tell whether it
+    # was shared.
     left_out = EXTRAS.keys() - set(extras)
     return {name: value for name, value in numbers.items() if name not in left_out}
 
 
 def _measure(model: Any, data: Prepared) -> Numbers:
     labels = np.asarray(model.labels_)
+    # K-means and its fair relatives have labels, but no density.
     density = hasattr(model, "score_samples")
     return {
         "cost": None if data.numeric is None else metrics.clustering_cost(data.numeric, labels),
@@ -138,5 +150,6 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(entry) for entry in value]
     if isinstance(value, float | np.floating):
+        # None for NaN and infinity, which JSON lacks.
         return float(f"{value:.{DIGITS}g}") if isfinite(value) else None
     return value

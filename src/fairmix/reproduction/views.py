@@ -99,11 +99,13 @@ class Prepared:
     outcome: NDArray[Any] | None
 
 
+# Units come view by view, so a few are enough.
 @lru_cache(maxsize=4)
 def prepare(view: View) -> Prepared:
     """Load, sample and prepare."""
     data = _load(view.data, view.rows)
     groups = np.asarray(data.sensitive[GROUPS[view.data, view.groups]])
+    # Sampled before anything is standardised, as if the sample were the data set.
     rows = _sample(len(groups), view.rows)
     outcome = None
     if view.data in OUTCOMES and isinstance(data, Dataset):
@@ -118,12 +120,15 @@ def prepare(view: View) -> Prepared:
         assert isinstance(data, Dataset)
         X = data.mixed().take(pa.array(rows))
         for j, name in enumerate(data.feature_names):
+            # The prepared numbers in place of the raw ones; numeric columns come first in the
+            # table.
             X = X.set_column(j, name, pa.array(numeric[:, j]))
     return Prepared(X, numeric, groups[rows], outcome)
 
 
 def best_balance(view: View) -> float:
     """Balance of all rows: the best that any clustering reaches."""
+    # No cluster can have a better ratio than all rows without another that has a worse one.
     sizes = np.unique(prepare(view).groups, return_counts=True)[1]
     return float(sizes.min() / sizes.max())
 
@@ -149,6 +154,7 @@ def sample_notes(view: View) -> list[str]:
 def census_source() -> str:
     """The Census data where its file is, else the synthetic rows."""
     folder = os.environ.get("FAIRMIX_DATA")
+    # Only looks for the file: choosing the settings of a run must not start a download.
     held = folder and any((Path(folder) / name).is_file() for name in CENSUS_FILES)
     return "census" if held else "census-like"
 
@@ -175,6 +181,7 @@ def _sample(n_rows: int, wanted: int | None) -> NDArray[np.intp]:
     if wanted is None or wanted >= n_rows:
         return np.arange(n_rows)
     rng = np.random.default_rng(SAMPLE_SEED)
+    # Sorted, so that a sample keeps the order of the file.
     return np.sort(rng.choice(n_rows, wanted, replace=False))
 
 
@@ -183,5 +190,6 @@ def _standardised(X: NDArray[Any], unit_length: bool) -> NDArray[np.float64]:
         return paper_preprocessing(X)
     data = np.asarray(X, dtype=np.float64)
     deviation = data.std(axis=0)
+    # A constant column becomes zero, not NaN.
     scaled: NDArray[np.float64] = (data - data.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
     return scaled

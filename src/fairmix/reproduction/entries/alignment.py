@@ -43,6 +43,7 @@ NEARLY = 0.002  # of Balance: one row in a small cluster moves it by about as mu
 
 def units(settings: Settings) -> list[Unit]:
     """Every row of the table; fair mixtures at each strength or bound, FMC-GD at a few."""
+    # FMC-GD takes up to 10,000 gradient steps per fit, so it runs at few strengths.
     few = {m.FMC_GD: settings.few_strengths}
     pairs = product(map(settings.view, DATA), METHODS)
     return [unit for view, name in pairs for unit in sweep(settings, view, name, few.get(name))]
@@ -85,6 +86,7 @@ def _cells(point: Point) -> list[str]:
 def _difference(title: str, method: str, ours: Point, printed: paper.Balanced) -> list[str]:
     """A sentence where our number is not the paper's."""
     ratio = ours["cost"] / printed.cost - 1
+    # K-means has no strength to differ in, so any difference beyond rounding needs an explanation.
     if method == m.KMEANS and abs(ratio) > EQUAL:
         return [
             f"{title}, K-means: ours costs {-ratio:.1%} less than the paper's, which comes from "

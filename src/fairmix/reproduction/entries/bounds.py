@@ -19,6 +19,7 @@ EXAMPLE_LABELS = np.r_[1, np.zeros(199, dtype=int)]
 
 def units(settings: Settings) -> list[Unit]:
     """The fits of the fronts."""
+    # No fits of its own: the more different fits, the harder the test of an inequality.
     return fronts.units(settings, unit_length=True)
 
 
@@ -32,6 +33,7 @@ def conclude(settings: Settings, records: Records) -> Result:
             continue
         top = best_balance(view)
         pairs = [(run["additive_gap"], top - run["balance"]) for run in runs]
+        # Less is rounding.
         broken = [loss - gap for gap, loss in pairs if loss > gap + 1e-9]
         worst = max(broken, default=0.0)
         rows.append([TITLES[data], f"{len(pairs)}", f"{len(broken)}", decimals(worst)])

@@ -18,6 +18,7 @@ METHODS = (m.MM_GD, m.MM_EM, m.FMC_GD, m.FMC_EM, m.FMC_BOUNDED, m.LABELS, m.AWAR
 STRENGTHS = (5.0, 20.0)
 # The one of them at which FMC-EM has the higher Balance; a quick run has time for one.
 BETTER = {"adult": 5.0, "bank": 20.0, "credit": 5.0}
+# Maps of x alone, as in the paper; an aware fit would not bear out its claim.
 FAMILY = (m.FMC_GD, *m.BLIND_FMC)
 NEARLY = 0.002  # of Balance
 CLOSE = 0.01  # of NLL
@@ -50,6 +51,7 @@ def units(settings: Settings, *, groups: int) -> list[Unit]:
         view = settings.categorical_view(data, groups)
         for method in METHODS:
             tasks += sweep(settings, view, method, _values(settings, data, method))
+        # What the paper's row may be if its fit lost clusters.
         tasks += sweep(settings, view, m.LABELS, [settings.tight_bound], clusters=FEW)
     return tasks
 
@@ -59,6 +61,7 @@ def _values(settings: Settings, data: str, method: str) -> tuple[float, ...]:
     if method == m.FMC_BOUNDED:
         return (tight,)
     if SWEPT.get(method) == "max_gap":
+        # 5 * tight is 0.01, the default bound, in all but smoke runs.
         return (settings.bounds[0], tight, 5 * tight)
     return STRENGTHS if method != m.FMC_EM or settings.mode == "full" else (BETTER[data],)
 
@@ -82,6 +85,7 @@ def conclude(settings: Settings, records: Records, *, groups: int) -> Result:
         rows += [
             [TITLES[data], f"{m.LABELS}, K = {FEW}", "", "", "", *_cells(point)] for point in few
         ]
+        # The plain row has the largest Delta, so the two readings are farthest apart there.
         claims += _mean_claim(records, printed[m.MM_EM], view)
         claims += _claims(records, printed[m.FMC_EM], view, settings.clusters)
     columns = ["data", "method", "paper: Balance", "NLL", "Delta", "ours: Balance", "NLL"]
@@ -109,6 +113,7 @@ def _difference(title: str, method: str, ours: Point, theirs: paper.Three) -> li
         if fair
         else "Starts are random and lead to different optima."
     )
+    # The table shows no warnings, so the note has to.
     if any("max_iter" in text for run in ours.runs for text in run["warnings"]):
         why += " It ran out of steps before it converged."
     return shortfall(f"{title}, {method}", measures, why)
@@ -151,6 +156,7 @@ def _with(
 def _claims(records: Records, theirs: paper.Three, view: View, clusters: int) -> list[Claim]:
     """Whether fits of ours are as fair and as likely as the paper's FMC-EM."""
     claims = [_claim(_with(records, view, FAMILY, clusters), theirs, view, f"{clusters} clusters")]
+    # Fewer clusters are an explanation, so they are tried only where ten do not reach it.
     if not claims[0].holds and clusters > FEW:
         claims.append(_claim(_with(records, view, m.LABELS, FEW), theirs, view, f"{FEW} clusters"))
     return claims
@@ -166,6 +172,7 @@ def _claim(points: list[Point], theirs: paper.Three, view: View, words: str) -> 
     )
     own = [point for point in points if point.filled]
     kept = [point for point in own if point["balance"] >= least]
+    # Where none is as fair, the fairest shows by how much it falls short.
     best = min(kept, key=lambda point: point["nll"], default=fairest(own))
     if best is None:
         return Claim(text, False, "No fit kept all clusters.")

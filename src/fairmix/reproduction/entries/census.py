@@ -17,6 +17,7 @@ from fairmix.reproduction.views import TITLES, View, describe
 
 # The paper's mini-batches: a tenth of the rows, and a tenth on which fairness is measured.
 BATCHES: dict[str, Any] = {"batch_size": 0.1, "fairness_sample_size": 0.1}
+# Without mini-batches, which the baselines do not have.
 PLAIN = (m.KMEANS, m.MM_EM, m.SFC_ONE, m.SFC, m.VFC)
 BATCHED = (m.FMC_EM, m.FMC_BOUNDED, m.LABELS, m.AWARE)
 
@@ -29,6 +30,7 @@ def units(settings: Settings, *, unit_length: bool) -> list[Unit]:
 def census_sweep(settings: Settings, chosen: Sequence[str], unit_length: bool) -> list[Unit]:
     """Units of some methods on the Census."""
     values = {
+        # Values of their own: see `Settings`. Methods that sweep over nothing are not listed.
         m.VFC: settings.census_variational_strengths,
         m.FMC_EM: settings.census_strengths,
         m.FMC_BOUNDED: settings.census_strict_bounds,
@@ -81,6 +83,7 @@ def census_note(view: View) -> str:
 def _variational_fails(records: Records) -> Claim:
     title = TITLES[next(iter(records)).unit.view.data]
     points = records.points(m.VFC)
+    # VFC says in a warning that it gave up and returned its start; its labels alone do not tell.
     failed = [
         p for p in points if any("plain start" in w for run in p.runs for w in run["warnings"])
     ]

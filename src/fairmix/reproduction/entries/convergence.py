@@ -20,6 +20,7 @@ from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.sweeps import sweep
 from fairmix.reproduction.units import Unit
 
+# Strength and number of iterations are those of the paper's figure.
 STRENGTH = 5.0
 STOPS = (1, 2, 5, 10, 20, 50, 100, 200)
 SMOKE_STOPS = (1, 2, 5)
@@ -28,6 +29,8 @@ MEASURES = {"nll": "NLL", "cost": "Cost", "gap": "Delta", "balance": "Balance"}
 
 def units(settings: Settings) -> list[Unit]:
     """The same fit, stopped at several iterations: a start and a seed have one path."""
+    # The history of a fit has neither the cost nor the gap of the labels, so each point of a curve
+    # is a fit of its own.
     stops = SMOKE_STOPS if settings.mode == "smoke" else STOPS
     return [
         task
@@ -76,9 +79,11 @@ def _cells(point: Point) -> list[str]:
 def _claims(points: list[Point]) -> list[Claim]:
     last = points[-1]
     objective = last.extra("history")["objective"]
+    # Less is rounding of a sum over all rows.
     falls = sum(b < a - 1e-9 for a, b in pairwise(objective))
     tail = abs(objective[-1] - objective[3 * len(objective) // 4])
     fairest = min(points, key=lambda point: point["gap"])
+    # "First" means in the first half of the iterations.
     early = fairest.setting("max_iter") <= last.setting("max_iter") // 2
     return [
         Claim(

@@ -10,6 +10,7 @@ from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.sweeps import sweep
 from fairmix.reproduction.units import Unit
 
+# That of the paper's figure of convergence.
 STRENGTH = 5.0
 DRAWN = 60  # points of a line
 
@@ -38,6 +39,7 @@ def conclude(settings: Settings, records: Records) -> Result:
     for point in records:
         name = "mini-batches of 10 %" if point.setting("batch_size") else "all rows"
         objective = point.extra("history")["objective"]
+        # An SVG has every point as text; sixty are enough for a line.
         step = max(1, len(objective) // DRAWN)
         xs = list(range(1, len(objective) + 1, step))
         series.append(Series(name, xs, objective[::step]))

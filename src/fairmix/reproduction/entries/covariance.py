@@ -13,7 +13,7 @@ from fairmix.reproduction.views import TITLES, View, sample_notes
 
 METHODS = (m.FMC_EM, m.FMC_GD)
 NAMES = {None: "isotropic", "diag": "diagonal"}
-ALIKE = 0.05  # of Balance, relative to the best possible
+ALIKE = 0.05  # of Balance: by how much a diagonal fit may be less fair
 
 
 def units(settings: Settings) -> list[Unit]:
@@ -22,6 +22,7 @@ def units(settings: Settings) -> list[Unit]:
         task
         for data in DATA
         for method in METHODS
+        # None: isotropic is the default, and leaving it unset makes the same units as in `starts`.
         for chosen in (None, {"covariance_type": "diag"})
         for task in sweep(
             settings, settings.figure_view(data), method, settings.few_strengths, also=chosen
@@ -67,6 +68,7 @@ def _claim(records: Records, view: View, method: str) -> Claim:
     """Each isotropic fit against the diagonal fits that are as fair, or nearly so."""
     wins, pairs, gains = 0, 0, []
     for plain in _points(records, view, method, None):
+        # One-sided: a diagonal fit that is fairer and still likelier is a win as well.
         rivals = [
             point["nll"]
             for point in _points(records, view, method, "diag")

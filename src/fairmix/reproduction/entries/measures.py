@@ -30,10 +30,15 @@ def conclude(settings: Settings, records: Records) -> Result:
         xs, ys = [p["gap"] for p in points], [p["balance"] for p in points]
         series.append(Series(method, xs, ys, line=method == m.FMC_EM))
         rows += [[method, decimals(p["gap"], 4), decimals(p["balance"])] for p in points]
+    # The claim is about FMC-EM, and a plain mixture is its strength 0; a fit under a bound is
+    # another method.
     paper_like = records.points((m.MM_EM, m.FMC_EM))
     gaps, balances = ([p[name] for p in paper_like] for name in ("gap", "balance"))
     claims = []
+    # Two points always have a rank correlation of 1 or -1.
     if len(gaps) > 2:
+        # Ranks, because the claim is that one falls as the other rises, not that they lie on a
+        # line.
         rank = float(spearmanr(gaps, balances).statistic)
         claims.append(
             Claim(

@@ -12,6 +12,7 @@ from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.sweeps import SWEPT, sweep
 from fairmix.reproduction.units import Unit
 
+# As the paper has it: the outcome has two values.
 CLUSTERS = 2
 VARIATIONAL = 0.2  # at which VFC has about the paper's Delta of 0.07
 LOOSE = 0.07  # the paper's Delta at lambda = 1
@@ -22,6 +23,7 @@ def units(settings: Settings) -> list[Unit]:
     """The six rows of the table, and ours."""
     tasks = []
     for method, columns, strength in paper.MIXED:
+        # The paper's row of VFC names no strength.
         values = [VARIATIONAL if method == m.VFC else strength]
         tasks += _sweep(settings, method, columns, values)
     for columns in COLUMNS:
@@ -47,6 +49,7 @@ def conclude(settings: Settings, records: Records) -> Result:
         swept = SWEPT.get(method)
         setting = "" if swept is None else f"{swept.replace('_', ' ')} {point.setting(swept):g}"
         rows.append([method, kind, setting, *told, *_cells(point)])
+    # A property of the rows, the same for every fit.
     constant = next(iter(records)).extra("accuracy")["constant"]
     notes = [
         f"Predicting the most frequent income for everybody has an accuracy of {constant:.3f}, "

@@ -38,6 +38,7 @@ def units(settings: Settings) -> list[Unit]:
             settings,
             settings.figure_view(data),
             method,
+            # Every strength is fitted once per start and solver, so there are few.
             settings.few_strengths,
             seeds=settings.band_seeds,
         )
@@ -76,6 +77,7 @@ def _panel(records: Records, view: View, x: str) -> Panel:
     series = []
     for method in METHODS:
         points = records.points(method, view)
+        # The points as they are, not their front: a band belongs to a strength.
         band = [point.spread("cost") for point in points]
         xs, ys = [p[x] for p in points], [p["cost"] for p in points]
         series.append(Series(method, xs, ys, band=band))
@@ -112,12 +114,14 @@ def _claims(records: Records, view: View) -> list[Claim]:
             cheapest(records.points(method, view), partial(_within, level=level))
             for method in METHODS
         ]
+        # A solver that has no fit at this level loses, rather than drop out of the count.
         costs = [np.inf if point is None else point["cost"] for point in best]
         if np.isfinite(costs).any():
             wins += costs[0] <= costs[1]
             words = [whole(cost) if np.isfinite(cost) else "no fit" for cost in costs]
             told.append(f"Delta up to {level:g}: EM {words[0]}, GD {words[1]}")
     spreads = [
+        # Relative to the cost, because the two solvers end at different costs.
         float(np.mean([point.spread("cost") / point["cost"] for point in points]))
         for points in (records.points(method, view) for method in METHODS)
         if points

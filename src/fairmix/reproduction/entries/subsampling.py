@@ -15,6 +15,7 @@ from fairmix.reproduction.sweeps import sweep
 from fairmix.reproduction.units import Unit
 
 METHODS = (m.FMC_BOUNDED, m.LABELS)
+# The paper's own costs at these shares are at most 1.7 % above those of mini-batches.
 WITHIN = 0.03
 WHY = (
     "Our default is the paper's mixture under a bound, with a tilt that is finally solved for on "
@@ -23,6 +24,7 @@ WHY = (
     "Without L2 normalisation and with 5 % of the rows we measured a gap of 0.003 on the sample "
     "and 0.029 on all rows."
 )
+# The smallest share about which the paper claims anything.
 LARGE = 0.05
 
 
@@ -56,6 +58,7 @@ def conclude(settings: Settings, records: Records, *, unit_length: bool) -> Resu
     printed = paper.SUBSAMPLING[unit_length]
     rows, claims = [], []
     for method in METHODS:
+        # Mini-batches are the way without a sub-sample.
         batched = records.one(method, having={"subsample": None})
         if batched is None:
             continue
@@ -84,6 +87,7 @@ def conclude(settings: Settings, records: Records, *, unit_length: bool) -> Resu
 def _printed(theirs: paper.Share | None, batched: paper.Share) -> list[str]:
     if theirs is None:
         return [""] * 4
+    # A ratio: the rows are not the paper's, so costs cannot be compared.
     cost = f"{theirs.cost / batched.cost:.3f}"
     return [cost, decimals(theirs.delta), decimals(theirs.balance), f"{theirs.time:.0%}"]
 

@@ -12,6 +12,7 @@ from fairmix.reproduction.units import Unit
 from fairmix.reproduction.views import TITLES
 
 DATA = ("bank", "credit")
+# Those of the paper's rows.
 STRENGTHS = (4.0, 10.0)
 # At which VFC has about the Delta of the paper's row.
 VARIATIONAL = {"bank": 1.0, "credit": 2.0}
@@ -41,6 +42,8 @@ def units(settings: Settings) -> list[Unit]:
                 settings,
                 view,
                 method,
+                # The tightest that there is, nearly perfect, and loose: the paper claims that the
+                # level can be chosen.
                 (settings.bounds[0], settings.tight_bound, 10 * settings.tight_bound),
             )
     return tasks
@@ -53,6 +56,7 @@ def conclude(settings: Settings, records: Records) -> Result:
         view, printed = settings.view(data, groups=3), paper.THREE_GROUPS[data]
         own = [point for point in records if point.unit.view == view]
         for point in own:
+            # VFC has a strength too, but the paper's row of it names none.
             strength = point.setting("fairness_strength") if point.unit.method == m.FMC_EM else None
             theirs = printed.get((point.unit.method, strength))
             told = ["", "", ""]
@@ -70,6 +74,7 @@ def conclude(settings: Settings, records: Records) -> Result:
 
 def _difference(title: str, ours: Point, theirs: paper.Three) -> list[str]:
     measures = [
+        # Slack for Balance and Delta of a few units of the last printed digit, and 1 % of the cost.
         ("Balance", ours["balance"], theirs.balance, -0.005),
         ("Cost", ours["cost"], theirs.quality, 0.01 * theirs.quality),
         ("Delta (mean over clusters)", ours["mean_gap"], theirs.delta, 0.005),
@@ -86,6 +91,7 @@ def _difference(title: str, ours: Point, theirs: paper.Three) -> list[str]:
 
 def _lost(title: str, ours: Point, theirs: paper.Three) -> list[str]:
     """A sentence where ours has the paper's cost because clusters are empty."""
+    # A cost as high as the paper's with fewer clusters hints at how it came about.
     if ours.filled or abs(ours["cost"] / theirs.quality - 1) > ALIKE:
         return []
     return [
@@ -126,6 +132,7 @@ def _claims(
     for words, family in (("a blind", m.BLIND_FMC), ("an aware", (m.AWARE,))):
         best = cheapest(
             [point for point in own if point.unit.method in family],
+            # Half a unit of the last printed digit.
             lambda point: point["balance"] >= fair.balance - 0.0005,
         )
         text = (

@@ -13,6 +13,7 @@ from fairmix.reproduction.units import Unit
 from fairmix.reproduction.views import View
 
 STRENGTH = 5.0
+# The paper's grid, and the setting that it chose.
 ITERATIONS, STEPS, RATES = (100, 200, 400), (5, 10, 20), (1e-3, 1e-2, 1e-1)
 CHOSEN = (200, 10, 1e-2)
 STABLE = 0.02  # of the objective, below the best of the grid
@@ -23,9 +24,11 @@ def units(settings: Settings) -> list[Unit]:
     smoke = settings.mode == "smoke"
     return [
         task
+        # Only T is cut, so that every combination of R and gamma still runs.
         for total, steps, rate in product((2, 3) if smoke else ITERATIONS, STEPS, RATES)
         for task in sweep(
             settings,
+            # 27 fits for one claim, so a quick run has few rows here.
             View("adult", rows=settings.tuning_rows),
             m.FMC_EM,
             [STRENGTH],
@@ -72,6 +75,7 @@ def _cells(point: Point) -> list[str]:
 
 def objective(point: Point) -> float:
     """Mean log-likelihood less the penalty."""
+    # The soft gap, which is the one in the objective; `gap` is that of the labels.
     return -point["nll"] - STRENGTH * point["soft_gap"]
 
 
