@@ -70,7 +70,7 @@ def test_adult_fairlets(adult):
 
 @pytest.mark.parametrize(
     ("strength", "cost", "gap"),
-    [long(0.945, 9_939, 0.0215), (1.56, 10_036, 0.013), long(2.05, 10_080, 0.010)],
+    [long(0.945, 9_939, 0.0215), long(1.56, 10_036, 0.013), long(2.05, 10_080, 0.010)],
 )
 def test_adult_variational_front(adult, strength, cost, gap):
     sex = adult.sensitive["sex"]
@@ -85,7 +85,7 @@ def test_adult_variational_front(adult, strength, cost, gap):
 @pytest.mark.parametrize(
     ("data", "column", "cost", "balance"),
     [
-        ("adult", "sex", 10_400, 0.48),
+        long("adult", "sex", 10_400, 0.48),
         long("bank", "married", 10_500, 0.64),
         long("credit", "education2", 6_050, 0.87),
     ],

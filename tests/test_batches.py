@@ -27,6 +27,7 @@ from fairmix.tables import (
     count_batches,
 )
 from fairmix.tables.store import allocate
+from repetition import long
 
 N_ROWS, BLOCK = 1000, 64
 
@@ -262,7 +263,7 @@ def test_plain_mixtures_of_many_rows_are_approached_on_samples(blobs, kind, monk
     assert model.history_["log_likelihood"][0] > whole.history_["log_likelihood"][0]
 
 
-@pytest.mark.parametrize("solver", ["em", "gd"])
+@pytest.mark.parametrize("solver", ["em", long("gd")])
 def test_mini_batches_of_the_papers_solvers_come_close_to_full_passes(blobs, solver):
     X, groups = blobs
     steps = {"em": 400, "gd": 3000}[solver]

@@ -14,6 +14,7 @@ import pytest
 from fairmix import FairMixture, load
 from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairKMeans
 from fairmix.datasets import make_grouped_blobs
+from repetition import long
 
 N = 400
 X, GROUPS, COMPONENTS = make_grouped_blobs(N, 3, 2, separation=2.0, random_state=0)
@@ -72,7 +73,7 @@ def test_again_with_threads_and_after_a_restart_of_the_estimator(case, tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("hash_seed", "n_jobs"), [("0", "1"), ("4242", "2")])
+@pytest.mark.parametrize(("hash_seed", "n_jobs"), [long("0", "1"), ("4242", "2")])
 def test_in_other_processes_whatever_the_hash_seed(hash_seed, n_jobs):
     cases = ["blind", "aware", "batches"]
     environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONWARNINGS": "ignore"}

@@ -61,7 +61,7 @@ def test_aware_fits_of_the_papers_data(request, name, column, best, allowed, cos
 @pytest.mark.parametrize(
     ("name", "column", "cost"),
     [
-        ("adult", "sex", 12_300),
+        long("adult", "sex", 12_300),
         long("bank", "married", 13_900),
         long("credit", "education2", 12_100),
     ],

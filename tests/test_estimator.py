@@ -84,6 +84,7 @@ def test_adult_by_gradient_descent(adult):
     assert len(np.unique(fair.labels_)) == 10
 
 
+@pytest.mark.long
 def test_adult_categorical_columns(adult):
     model = FairMixture(
         10, fairness_strength=0, categorical_features=[True] * 7, random_state=0

@@ -521,6 +521,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="has no resource module")
 def test_memory_does_not_grow_with_rows(tmp_path):
     rng = np.random.default_rng(0)

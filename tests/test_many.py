@@ -408,6 +408,7 @@ def test_an_aware_fit_with_many_groups_and_rows_aside_meets_its_bound():
     assert model.gap_ <= 0.02
 
 
+@pytest.mark.long
 def test_iterations_that_are_asked_for_are_not_capped():
     X, groups, _ = make_grouped_blobs(300, 5, 3, n_groups=10, separation=2, random_state=0)
     assert fitted(X, groups, max_iter=7).n_iter_ <= 7

@@ -278,7 +278,7 @@ def test_a_sorted_stream_keeps_all_clusters(blobs):
     assert metrics.gap(found, groups) <= 0.02
 
 
-@pytest.mark.parametrize(("assignment", "cost"), [("aware", 10_250), long("blind", 12_400)])
+@pytest.mark.parametrize(("assignment", "cost"), [long("aware", 10_250), long("blind", 12_400)])
 def test_adult_in_batches(adult, assignment, cost):
     X, sex = adult.X, np.asarray(adult.sensitive["sex"])
     model = FairMixture(10, assignment=assignment, random_state=0)
