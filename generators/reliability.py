@@ -61,7 +61,8 @@ def run_tests(name: str) -> Figures | None:
         # One process: Hypothesis tells its numbers only there.
         words = [sys.executable, "-m", "pytest", "-q", f"tests/{name}.py"]
         words += ["-o", "junit_family=xunit1", f"--junitxml={report}"]
-        environment = os.environ | {"FAIRMIX_LONG": "1", "OMP_NUM_THREADS": "1"}
+        long = {"FAIRMIX_LONG": "1", "FAIRMIX_EXAMPLES": "1000"}
+        environment = os.environ | long | {"OMP_NUM_THREADS": "1"}
         if subprocess.run(words, cwd=ROOT, env=environment, check=False).returncode:
             return None
         return read_report(ElementTree.parse(report).getroot())

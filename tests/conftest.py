@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, settings
 
 from repetition import LONG
 
+# The long run follows the usual one in minutes; the campaigns of generators/reliability ask for
+# more examples.
+EXAMPLES = int(os.environ.get("FAIRMIX_EXAMPLES", "200" if LONG else "25"))
 # No deadline: the first call of a test may compile, import or wait for a busy core.
 settings.register_profile(
-    "quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "fairmix", max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile(
-    "long", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("long" if LONG else "quick")
+settings.load_profile("fairmix")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
