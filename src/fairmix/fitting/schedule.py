@@ -35,8 +35,8 @@ from fairmix.tables import Batches, Moments, Rowlike, Store, Table, count_batche
 # Entered for a climb with the most iterations, if that is known; gets each iteration.
 Watch = Callable[[int | None], AbstractContextManager[Callback | None]]
 
-# How far from the mean, in standard deviations, the centre of a column may be. So small a shift adds
-# a millionth of the variance to the mean square, so squares lose no digits.
+# How far from the mean, in standard deviations, the centre of a column may be. So small a shift
+# adds a millionth of the variance to the mean square, so squares lose no digits.
 CENTRED = 1e-3
 
 

@@ -238,7 +238,8 @@ class Gaussian:
                 mass = mass.mean(axis=1, keepdims=True)
                 empty = np.asarray(empty.all(axis=1, keepdims=True))
         elif self.shape == "columns":
-            # Rows are centred, so offsets cost no digits; `_scales` cuts what rounding leaves below 0.
+            # Rows are centred, so offsets cost no digits; `_scales` cuts what rounding leaves
+            # below zero.
             scatter = second - mass * mu * mu
         else:
             i, j = self._pairs()
