@@ -65,6 +65,7 @@ class Batches:
         self.n_batches = n_batches
         self._rng = rng
         shuffled = rng.permutation(table.n_blocks)
+        # Sorted, because files are read in one direction.
         self.parts = [
             Part(table, sorted(numbers.tolist())) for numbers in np.array_split(shuffled, n_batches)
         ]
@@ -94,6 +95,7 @@ class Batches:
 
     def softmax_pass(self, sweep: Sweep) -> Totals:
         """Totals of all rows, of which an E-step has made those of one batch anew."""
+        # Rates and gradients are of one point, so old totals of other batches are of no use.
         if not sweep.is_e_step:
             return self.table.softmax_pass(sweep)
         if not self._totals:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 RUN_BLOCKS = 32
 # Work of more bytes goes to the cluster once, not with each task.
 INLINE_BYTES = 2**16
-# Runs that are fetched together.
+# Runs that are fetched together, so that this process does not hold the results of all at once.
 GATHERED_RUNS = 64
 # Numbers of glibc's settings in <malloc.h>, the values that it would end at, and its first one.
 TRIM_THRESHOLD, HELD_TRIM = -1, 2**26
@@ -76,6 +76,7 @@ class Run(Generic[Item]):
 
     def __init__(self, items: list[Item]) -> None:
         self.items = items
+        # One stands for all: blocks have equal numbers of rows.
         self._bytes = len(pickle.dumps(items[0], protocol=5)) * len(items)
 
     def __sizeof__(self) -> int:
@@ -129,6 +130,7 @@ class DaskBlocks(Blocks[Item]):
         """What ``work`` makes of the things with these increasing numbers, None for all."""
         futures = self._submit(_visit, work, range(self.n_blocks) if numbers is None else numbers)
         while futures:
+            # Futures that are forgotten here free the memory of the workers.
             some, futures = futures[:GATHERED_RUNS], futures[GATHERED_RUNS:]
             for results in self.client.gather(some):
                 yield from results
@@ -147,6 +149,7 @@ class DaskBlocks(Blocks[Item]):
         """One task for each run that holds some of the blocks."""
         from distributed.protocol.pickle import dumps
 
+        # Dask's own pickle, because work may be a closure.
         parcel = dumps((self.load, work))
         if len(parcel) > INLINE_BYTES:
             # The result of a task, for scattered data would be lost with its worker.
@@ -160,6 +163,7 @@ class DaskBlocks(Blocks[Item]):
                 sources.append(source)
                 chosen.append([number - first for number in numbers[start:stop]])
         # Positions, not keywords: large keywords of all calls of `map` share one key.
+        # Not pure: no two passes are equal, so hashing their arguments would be in vain.
         parcels, name = [parcel] * len(sources), f"fairmix{task.__name__}"
         return list(self.client.map(task, parcels, sources, chosen, pure=False, key=name))
 
@@ -324,8 +328,10 @@ class _Parts:
 
         if hasattr(collection, "chunks"):
             example = np.zeros((1, *collection.shape[1:]), dtype=collection.dtype)
+            # A row must not be divided between partitions.
             collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
         else:
+            # With values, because Arrow finds no type in an empty column of objects.
             example = collection._meta_nonempty
         schema = _as_arrow(example, name).schema
         convert = dask.delayed(partial(_as_arrow, name=name, schema=schema), pure=False)
@@ -396,6 +402,7 @@ def map_runs(
     slices = _slices(prepared, lengths, [*pairwise(cuts)])
     runs = [dask.delayed(work)(number, pieces) for number, pieces in enumerate(slices)]
     sizes = [b - a for a, b in pairwise(cuts)]
+    # Back to the partitions of X, so that labels can stand beside its rows.
     chunks = [dask.delayed(_join)(pieces) for pieces in _slices(runs, sizes, [*pairwise(ends)])]
     nothing = np.empty(0, dtype=np.int32)
     found = [

@@ -23,7 +23,8 @@ from fairmix.tables._base import (
 )
 from fairmix.tables.sources import Paths, Range, common_schema, open_sources
 
-# Blocks in the hands of each thread, the one that it works on among them.
+# Blocks in the hands of each thread, the one that it works on among them. Results leave in order,
+# so with one block each, all threads would wait for the slowest.
 BLOCKS_PER_THREAD = 4
 
 
@@ -85,6 +86,7 @@ class FileBlocks(Blocks[Frame]):
 
     def cut(self, block_rows: BlockRows) -> FileBlocks:
         """The same rows in blocks of another size."""
+        # Copies share the sources, because opening a text file reads all of it.
         other = copy.copy(self)
         other.block_rows = block_rows
         other.n_blocks = count_blocks(self.n_rows, block_rows)
@@ -123,13 +125,16 @@ class FileBlocks(Blocks[Frame]):
         """Results in their order, of a bounded number of frames at a time."""
         pending: deque[Future[Result]] = deque()
         with (
+            # Entered first and so closed last, when no thread runs the generator any more.
             closing(self.frames(numbers)) as frames,
+            # One thread, because a generator cannot be advanced by two.
             ThreadPoolExecutor(1) as reader,
             ThreadPoolExecutor(self.n_jobs) as workers,
         ):
             try:
                 coming = reader.submit(next, frames, None)
                 while (frame := coming.result()) is not None:
+                    # Before the work on this frame, so that reading and working overlap.
                     coming = reader.submit(next, frames, None)
                     pending.append(workers.submit(work, frame))
                     if len(pending) >= BLOCKS_PER_THREAD * self.n_jobs:
@@ -148,6 +153,7 @@ class FileBlocks(Blocks[Frame]):
             parts.append(piece)
             have += len(piece)
             while coming and have >= (size := self._size(coming[0])):
+                # Neither this nor a slice copies rows.
                 table = pa.concat_tables(parts)
                 yield Frame(coming.popleft(), table.slice(0, size))
                 parts, have = [table.slice(size)] if have > size else [], have - size
@@ -162,6 +168,8 @@ class FileBlocks(Blocks[Frame]):
             if here:
                 pieces = source.pieces(here, self.schema.names)
                 for piece in _within(pieces, here):
+                    # Files may store the same values as categories or as long strings
+                    # (`common_schema`).
                     yield piece if piece.schema == self.schema else piece.cast(self.schema)
             start = stop
 

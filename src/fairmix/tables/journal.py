@@ -59,6 +59,8 @@ class Journal:
         check = zlib.crc32(repr(None if blocks is None else list(blocks)).encode(), sweep.digest)
         if self._next < len(self._known):
             known_check, totals = self._known[self._next]
+            # The arithmetic between passes may differ by a bit elsewhere, and following it would
+            # end in a result that neither machine gives alone.
             if known_check != check:
                 raise ValueError(
                     f"checkpoint={str(self.path)!r} was made by other code or on another kind of "
@@ -68,6 +70,7 @@ class Journal:
             totals = ask()
             self._known.append((check, totals))
         self._next += 1
+        # Not while known passes are repeated: the file has them.
         if self._next == len(self._known) and time.monotonic() - self._written > self._patience:
             self.write()
         return totals
@@ -84,6 +87,7 @@ class Journal:
         head = {"format": FORMAT, "identity": self.identity}
         arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
         buffer = io.BytesIO()
+        # In memory first, because the file must be complete whenever it is there.
         np.savez(buffer, **arrays)
         replace_file(self.path, buffer.getvalue())
         self._written = time.monotonic()
@@ -103,6 +107,7 @@ def _flat(totals: Totals) -> dict[str, FloatArray]:
 
 def _shape(part: FloatArray) -> tuple[int, ...]:
     """Number of axes, then their lengths, filled up to four."""
+    # Four, because no total has more axes than the curvature.
     return (part.ndim, *part.shape, *(0,) * (4 - part.ndim))
 
 
@@ -134,6 +139,7 @@ def _read(path: Path, identity: dict[str, Any]) -> list[tuple[int, Totals]]:
             f"checkpoint={str(path)!r} has format {head.get('format')}, this version reads "
             f"{FORMAT}. Delete the file to start anew."
         )
+    # Through JSON, as the file has been: tuples become lists there.
     known, wanted = head["identity"], json.loads(json.dumps(identity))
     for name in wanted:
         if known.get(name) != wanted[name]:

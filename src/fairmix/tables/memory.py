@@ -31,7 +31,10 @@ class MemoryBlocks(Blocks[Item]):
         self.n_blocks = n_blocks
         self.n_jobs = n_jobs
         self._get = get
+        # The first ones, not the latest: passes go round, so the latest would be dropped before the
+        # next pass comes to them.
         self._kept: list[Item | None] = [None] * min(keep, n_blocks)
+        # One pool for all passes, so that none of them has to start threads.
         self._pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 and n_blocks > 1 else None
 
     def _item(self, number: int) -> Item:

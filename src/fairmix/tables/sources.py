@@ -93,6 +93,7 @@ def _naming(path: Path) -> Iterator[None]:
     """Errors of a reader, as ones that name the file."""
     try:
         yield
+    # These name the file already.
     except (FileNotFoundError, PermissionError):
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -115,6 +116,7 @@ class ParquetSource:
     @classmethod
     def open(cls, path: Path) -> ParquetSource:
         """Read the footer."""
+        # Refuses a name that repeats: nothing later could tell the columns apart.
         column_names(path)
         with _naming(path), pq.ParquetFile(path) as file:
             footer = file.metadata
@@ -129,8 +131,10 @@ class ParquetSource:
     def pieces(self, ranges: list[Range], names: list[str]) -> Iterator[tuple[int, pa.Table]]:
         """Tables and their first rows, from the row groups that hold rows of the ranges."""
         starts = [0, *accumulate(self.group_rows)]
-        # Pieces of a row group, which itself may be large.
+        # Pieces of a row group, which itself may be large. A number has eight bytes; where columns
+        # are many, a piece still has rows enough to be worth a call.
         batch_rows = max(1024, READ_BYTES // (8 * max(1, len(names))))
+        # No buffer: it would hold whole row groups, and memory must not grow with them.
         with _naming(self.path), pq.ParquetFile(self.path, pre_buffer=False) as file:
             _check_unchanged(self.path, file.metadata.num_rows, self.n_rows)
             for groups in _runs(starts, ranges):
@@ -174,6 +178,7 @@ class CsvSource:
         names = column_names(path)
         with _naming(path):
             file = TextFile.open(path)
+        # All as text first, because what a column holds is known only at its end.
         strings = pa.schema([(name, pa.string()) for name in names])
         n_rows, numbers = 0, [name for name in names if name not in text]
         for batch in cls(file, strings, 0)._batches(names):
@@ -210,6 +215,8 @@ class CsvSource:
             for batch in batches:
                 yield position, pa.Table.from_batches([batch])
                 position += len(batch)
+                # Stops early, unless the last row is wanted: then the file is read to its end, and
+                # its rows are counted below.
                 if ranges[-1][1] < min(position, self.n_rows):
                     return
         _check_unchanged(self.path, position, self.n_rows)

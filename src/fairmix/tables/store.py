@@ -15,7 +15,8 @@ from fairmix.kernels.totals import Chunk, FloatArray, IntArray, Rows
 from fairmix.tables._base import BLOCK_ROWS, BlockRows, Blocks, block_start, count_blocks
 from fairmix.tables.memory import MemoryBlocks
 
-# A sample holds at least so many rows of every group, or all that there are.
+# A sample holds at least so many rows of every group, or all that there are (decision record 0007).
+# It is also the size from which on a group is judged by default.
 FEW = 30
 
 
@@ -44,6 +45,7 @@ class Moments:
     @classmethod
     def _of(cls, X: NDArray[np.float64], w: NDArray[np.float64]) -> Moments:
         sums, total = w @ X, np.full(X.shape[1], w.sum())
+        # The sums tell whether anything is missing; flags of all values are made only then.
         absent = np.isnan(X) if np.isnan(sums).any() else None
         if absent is not None:
             sums, total = w @ np.where(absent, 0.0, X), w @ ~absent
@@ -142,9 +144,11 @@ class Store:
         counts, sizes, heaviest, moments, digests = zip(*self.blocks.each(look), strict=True)
         return Summary(
             np.stack(counts),
+            # In the order of the blocks, so that every back end gets the same bits.
             reduce(np.add, sizes),
             reduce(np.maximum, heaviest),
             reduce(Moments.__add__, moments),
+            # A checksum of checksums: a sum of them would not see blocks change places.
             zlib.crc32(np.array(digests, np.uint32).tobytes()),
         )
 
@@ -197,6 +201,8 @@ class Store:
             block_rows = self.block_rows
         else:
             ranks = [
+                # By running number within each group, so that only blocks with chosen rows are
+                # read.
                 np.sort(rng.choice(int(have), int(want), replace=replace))
                 for have, want in zip(counts, wanted, strict=True)
             ]
@@ -205,6 +211,8 @@ class Store:
         weight = _joined(chunk.weight for chunk in chunks)
         groups = np.concatenate([chunk.groups for chunk in chunks])
         ratio = (counts / counts.sum()) / np.where(wanted > 0, wanted / wanted.sum(), 1.0)
+        # Rounding to whole rows is left alone: weights are for small groups that got more than
+        # their share.
         if np.abs(ratio[wanted > 0] - 1).max() > FEW / n_rows:
             weight = ratio[groups] * (1.0 if weight is None else weight)
         return MemoryStore(
@@ -214,6 +222,7 @@ class Store:
             aside=self.aside,
             weight=weight,
             ties=_joined(chunk.ties for chunk in chunks),
+            # A cluster has no threads in this process.
             n_jobs=getattr(self.blocks, "n_jobs", 1),
             block_rows=block_rows,
         )
@@ -266,6 +275,7 @@ class MemoryStore(Store):
 
         def chunk(number: int) -> Chunk:
             part = slice(block_start(number, block_rows), block_start(number + 1, block_rows))
+            # Looked up when a block is made: `Model` adds ties to a store that is there already.
             weight = None if self.weight is None else self.weight[part]
             ties = None if self.ties is None else self.ties[part]
             return Chunk(number, self.rows.take(part), self.groups[part], weight, ties)
@@ -337,6 +347,7 @@ def allocate(counts: IntArray, n_rows: int, *, replace: bool = False) -> IntArra
     n_rows = n_rows if replace else min(n_rows, total)
     exact = counts * (n_rows / total)
     wanted = np.floor(exact).astype(np.int64)
+    # Largest remainders first. Stable, so that equal ones go to the same groups on all machines.
     rest = np.argsort(wanted - exact, kind="stable")[: n_rows - int(wanted.sum())]
     wanted[rest] += 1
     return np.asarray(np.maximum(wanted, np.minimum(counts, FEW)))

@@ -49,6 +49,7 @@ class Encoder:
             return None
         if not self.aware:
             return self.propensity(chunk.rows)
+        # An aware map needs the propensity only for rows aside; the others have their own group.
         known = chunk.groups < self.n_groups
         rho = np.zeros((self.n_groups, len(known)))
         rho[chunk.groups[known], np.flatnonzero(known)] = 1
@@ -65,6 +66,7 @@ class Encoder:
             groups=chunk.groups,
             n_groups=self.n_groups,
             dtype=dtype,
+            # In the precision of the rows, or every product with them would be in double precision.
             weight=None if chunk.weight is None else chunk.weight.astype(dtype),
             propensity=self._rho(chunk),
             number=chunk.number,
@@ -116,7 +118,9 @@ class Table(OneBatch):
     def _kept_blocks(self) -> int:
         """How many blocks are worth keeping."""
         if not isinstance(self.store, MemoryStore):
+            # Files keep nothing, whatever they are told, and a cluster keeps all in its own memory.
             return self.store.blocks.n_blocks
+        # A few rows tell what each of them takes.
         few = self.store.rows.take(slice(0, 8))
         features = sum(part.nbytes for part in self.encoder.encode(few) if part is not None)
         if features > KEPT_RATIO * few.nbytes:
@@ -167,6 +171,7 @@ class Table(OneBatch):
 
     def softmax_pass(self, sweep: Sweep, blocks: Sequence[int] | None = None) -> Totals:
         """Totals of all rows, or of the blocks with these increasing numbers."""
+        # Also where the journal answers: a resumed fit counts as many passes as an unbroken one.
         self._count(blocks)
         if self.journal is None:
             return self._pass(sweep, blocks)
@@ -175,6 +180,7 @@ class Table(OneBatch):
     def _pass(self, sweep: Sweep, blocks: Sequence[int] | None) -> Totals:
         if blocks is not None or not self._may_remember(sweep.logits):
             return add_up(self.blocks.each(sweep, blocks))
+        # A solver asks for a gradient right after the value, so only the last pass is remembered.
         if self._last is not None and sweep.same_responsibilities(self._last[0]):
             known = self._last[1]
             return add_up(self.blocks.each(lambda block: sweep.back(block, known[block.number])))
@@ -189,6 +195,7 @@ class Table(OneBatch):
 
     def _may_remember(self, logits: Logits) -> bool:
         size = logits.b.size * self.n_rows * np.dtype(np.float64).itemsize
+        # Elsewhere they would have to travel with every pass.
         return self.blocks.local and size <= KEPT_RESPONSIBILITIES_BYTES
 
     def each(
@@ -201,6 +208,7 @@ class Table(OneBatch):
     def sample(self, n_rows: int, rng: np.random.Generator, *, replace: bool = False) -> Table:
         """A table of rows in memory, drawn at random within each group."""
         drawn = self.store.sample(n_rows, rng, replace=replace)
+        # All rows: what is encoded and remembered serves on.
         if drawn is self.store:
             return self
         return Table(
@@ -208,5 +216,6 @@ class Table(OneBatch):
             self.encoder.encode,
             propensity=self.encoder.propensity,
             aware=self.encoder.aware,
+            # Without the journal: a new process repeats passes over samples (decision record 0008).
             whole=self._whole,
         )

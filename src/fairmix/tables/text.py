@@ -41,10 +41,12 @@ class TextFile:
     @classmethod
     def open(cls, path: Path) -> TextFile:
         """Find the delimiter and read the header."""
+        # Without a header yet: the reader that finds it needs the delimiter.
         file = cls(path, _delimiter(path), ())
         with file._stream(None) as reader:
             file = cls(path, file.delimiter, tuple(reader.schema.names))
             first = next(iter(reader), None)
+        # Names that repeat are refused by `column_names`, whose message says so.
         if first is not None and len(set(file.header)) == len(file.header):
             _check_header(file, first)
         return file
@@ -56,6 +58,7 @@ class TextFile:
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Generator[pa.RecordBatch]:
         """Rows of some columns, in batches."""
+        # Arrow knows columns by the names as the file spells them, blanks included.
         spelled = dict(zip(self.names, self.header, strict=True))
         with self._stream({spelled[name]: kind for name, kind in types.items()}) as reader:
             for batch in reader:
@@ -66,6 +69,7 @@ class TextFile:
         """A stream of batches; ``types`` of the columns to read, None for a guess at all."""
         return pcsv.open_csv(
             pa.input_stream(os.fspath(self.path), compression="detect"),
+            # `n_jobs` alone decides how many threads there are, and those work on blocks.
             read_options=pcsv.ReadOptions(block_size=CSV_BYTES, use_threads=False),
             parse_options=pcsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
             convert_options=pcsv.ConvertOptions(
@@ -102,6 +106,7 @@ def _delimiter(path: Path) -> str:
         return "\t"
     lines = head.removeprefix(BOM).lstrip(b"\r\n").splitlines()
     line = lines[0] if lines else b""
+    # Of equal counts `max` takes the first, so a file of one column is read with commas.
     return max(DELIMITERS, key=lambda mark: line.count(mark.encode()))
 
 
