@@ -39,6 +39,7 @@ class Application(typer.Typer):
     @property
     def registered_commands(self) -> list[CommandInfo]:
         """What Typer makes its commands from, at each call."""
+        # A throw-away application, because only Typer knows how to describe a command to itself.
         made = typer.Typer()
         for name, command in COMMANDS.items():
             made.command(name)(expanded(command))
@@ -58,6 +59,7 @@ app = Application(
 )
 
 
+# --version stands alone, and Typer would ask for a command before it looks at it.
 @app.callback(invoke_without_command=True)
 def main(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,

@@ -49,8 +49,10 @@ def audit(
 
     screen = Screen(quiet, json)
     smallest = o.read_min_group_size(min_group_size)
+    # Without a bound the verdict is "no bound", which passes: a check that cannot fail.
     if strict and max_gap is None:
         raise typer.BadParameter("--strict needs a bound: give --max-gap.")
+    # Before the data are read: after a pass over large files a refusal would come late.
     if out is not None:
         refuse_existing([out], force)
     choice = Choice.of(sensitive=sensitive, labels=[labels], drop=drop)
@@ -60,6 +62,8 @@ def audit(
             choice,
             missing=missing,
             missing_groups=missing_groups,
+            # Other columns only describe clusters in the report, so
+            # without one they are not even read.
             all_columns=out is not None,
             seed=seed,
             n_jobs=jobs,
@@ -94,5 +98,6 @@ def audit(
             "counts": dict(zip(profile.groups, profile.counts.tolist(), strict=True)),
         }
     )
+    # Last, so that a missed bound still prints its figures and leaves its report.
     if strict:
         o.be_strict(screen, verdict, min_group_size)

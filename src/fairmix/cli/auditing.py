@@ -24,8 +24,11 @@ BOOTSTRAP_ROWS = 1_000_000
 def profile_of(data: InputFiles) -> Profile:
     """Clusters and groups of all rows, by two passes."""
     seen: pa.Table | None = None
+    # The names must be known before anything is counted: a profile has fixed rows and columns. Only
+    # distinct combinations are kept, so memory does not grow with the rows.
     keys = [*data.labels, *data.sensitive]
     for block in data.marked_blocks():
+        # Dictionaries differ between blocks, so such tables cannot be put together.
         table = table_by_value(block.table.filter(pa.array(block.kept)).select(keys))
         both = table if seen is None else pa.concat_tables([seen, table])
         seen = both.group_by(keys).aggregate([])
@@ -41,6 +44,7 @@ def profile_of(data: InputFiles) -> Profile:
     )
     for block in data.marked_blocks():
         table = block.table.filter(pa.array(block.kept))
+        # A block whose rows are all left out has no groups to read, which would be an error.
         if len(table):
             profile.add(table, table[data.labels[0]], table.select(data.sensitive))
     return profile
@@ -49,6 +53,7 @@ def profile_of(data: InputFiles) -> Profile:
 def _cluster_names(labels: pa.ChunkedArray) -> list[str]:
     """Names of the clusters; numbers in their order, also where a file holds them as text."""
     names = list(encode_groups(labels, argument="labels").names)
+    # As text, cluster 10 would stand before cluster 2.
     return sorted(names, key=int) if all(name.isdecimal() for name in names) else names
 
 
@@ -69,6 +74,7 @@ def figures_of(
             random_state=seed,
         )
         return found.summary
+    # The figures of fairness_table, from counts alone: so many rows need not fit in memory.
     counts = profile.counts[profile.counts.sum(axis=1) >= min_group_size].astype(np.float64)
     exact = dict.fromkeys((*CRITERIA, "balance"), np.nan)
     if len(counts) > 1:

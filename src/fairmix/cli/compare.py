@@ -31,6 +31,7 @@ def compare(
         float | None,
         typer.Option(min=0, max=1, metavar="SHARE", help="Rows to hold out, between 0 and 1."),
     ] = None,
+    # The slowest baseline takes about 20 s for as many rows as the default (docs/baselines.md).
     rows: Annotated[
         int, typer.Option(min=1, metavar="N", help="Random rows to fit, if there are more.")
     ] = 100_000,
@@ -91,6 +92,7 @@ def _bundled(screen: Screen, sensitive: list[str]) -> tuple[Any, Any]:
             f"{', '.join(adult.sensitive)}."
         )
     screen.say(f"Adult: {len(adult.X):,} people, {adult.X.shape[1]} numeric columns.\n")
+    # Adult has one sensitive attribute, so a second name would only repeat the first.
     return paper_preprocessing(adult.X), adult.sensitive[sensitive[0]]
 
 
@@ -123,5 +125,7 @@ def _read(
     if len(table) < data.n_rows:
         screen.note(f"{len(table):,} of {data.n_rows:,} rows are compared.")
     X = np.column_stack([np.asarray(table[name], dtype=np.float64) for name in data.numeric])
+    # Most methods use plain distances, in which the column with the largest numbers would decide
+    # alone. The mixtures get the same numbers as the others, so that costs can be compared.
     scale = X.std(axis=0)
     return (X - X.mean(axis=0)) / np.where(scale > 0, scale, 1), groups

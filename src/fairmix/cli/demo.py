@@ -44,6 +44,7 @@ def demo(
     )
 
     def measure(method: str, labels: IntArray, started: float) -> DemoRow:
+        # First, so that the time of the figures below is not in it.
         seconds = time.perf_counter() - started
         fairness = gap(labels, adult.sex), balance(labels, adult.sex)
         return DemoRow(method, clustering_cost(X, labels), *fairness, seconds)
@@ -63,6 +64,7 @@ def demo(
         started = time.perf_counter()
         model.fit(X, sensitive_features=adult.sex)
         rows.append(measure(method, model.labels_, started))
+    # One cluster of all rows has the balance of the data, and no clustering has a better one.
     _print_demo(rows, best_balance=balance([0] * len(X), adult.sex))
 
 
@@ -77,6 +79,7 @@ def _print_demo(rows: list[DemoRow], best_balance: float) -> None:
     for row in rows:
         cells = f"{row.cost:,.0f}", f"{row.gap:.4f}", f"{row.balance:.3f}", f"{row.seconds:.1f}"
         table.add_row(row.method, *cells)
+    # Rich colours every number it finds unless told otherwise.
     console = Console(highlight=False)
     console.print(table)
     console.print(

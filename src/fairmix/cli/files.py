@@ -28,6 +28,7 @@ INTEGRATE, DROP_ROWS = "integrate", "drop-rows"
 # Bytes to hash at a time: enough for the disk, little for the memory.
 HASHED_BYTES = 2**22
 # Random numbers of a row: one to hold it out, one to draw it for a sample.
+# With one number for both, a sample would be drawn from the held-out rows first.
 HELD, DRAWN = 0, 1
 
 
@@ -99,6 +100,7 @@ class InputFiles:
         """Columns without whose value a row is left out."""
         if self.missing != DROP_ROWS:
             return ()
+        # A row without a group then stays: it gets a label, whatever else it counts for.
         kept = () if self.missing_groups == "error" else self.sensitive
         return tuple(name for name in self.gaps if name not in kept)
 
@@ -122,6 +124,7 @@ class InputFiles:
     @property
     def n_bytes(self) -> int:
         """Memory that all rows would take, about."""
+        # As if all were float64: it only has to tell large data from small.
         return 8 * self.n_rows * len(self.used)
 
     def marked_blocks(self) -> Iterator[MarkedBlock]:
@@ -131,6 +134,8 @@ class InputFiles:
     def mark(self, frame: Frame) -> MarkedBlock:
         """Which rows of a block are used for what; the same in every pass."""
         table = frame.table.select(self.used)
+        # Nothing is remembered between passes. The marks follow from values and seed, so every pass
+        # finds the same ones without a mask of all rows in memory.
         kept: Mask = np.ones(len(table), dtype=bool)
         for name in self.needed:
             kept &= _present(table[name])
@@ -141,6 +146,7 @@ class InputFiles:
 
     def gather(self, rows: Callable[[MarkedBlock], Mask], at_most: int | None = None) -> pa.Table:
         """Some rows in memory, or a random sample of about so many of them."""
+        # Of all rows, because how many of them are wanted is known only after a pass.
         share = 1.0 if at_most is None else min(1.0, at_most / self.n_rows)
         tables = list(self.blocks.each(partial(self._taken, rows, share)))
         return pa.concat_tables(tables).combine_chunks()
@@ -150,6 +156,8 @@ class InputFiles:
         """The rows of the fit as files: those of the user, or a copy without the other rows."""
         columns = self.used
         typed = self._typed(self.blocks.schema.empty_table().select(columns)).schema
+        # The user's own files will do only if the fit needs no other
+        # rows, types or format than they have.
         direct = typed == pa.schema([self.blocks.schema.field(name) for name in columns])
         text = isinstance(self.blocks.sources[0], CsvSource)
         if direct and not (text or self.needed or self.hold_out):
@@ -167,6 +175,7 @@ class InputFiles:
 
     def digest(self, *, shown: bool) -> str:
         """SHA-256 of the bytes of all files."""
+        # Of bytes, not of values, so that anybody can check it without fairmix.
         files = [source.path for source in self.blocks.sources]
         found = hashlib.sha256()
         total = sum(path.stat().st_size for path in files)
@@ -194,6 +203,7 @@ class InputFiles:
         return table
 
     def _random(self, block: int, n_rows: int, purpose: int) -> NDArray[np.float64]:
+        # A stream for each block, because threads take blocks in any order.
         return np.random.default_rng([self.seed, block, purpose]).random(n_rows)
 
 
@@ -208,6 +218,7 @@ def held_rows(block: MarkedBlock) -> Mask:
 
 
 def _present(column: pa.ChunkedArray) -> Mask:
+    # NaN and infinity count as missing, as they do where gaps are counted.
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_finite(column), column, None)
     return np.asarray(pc.is_valid(column), dtype=bool)

@@ -45,6 +45,7 @@ def fit(
     labels_format: Annotated[
         Literal["parquet", "csv"], typer.Option(show_default=False, help="Format of the labels.")
     ] = "parquet",
+    # Not a matter of results: from files the fit has the same bits, only more reading.
     memory: Annotated[int, typer.Option(metavar="MB", help="Larger data stay in files.")] = 512,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
@@ -66,6 +67,7 @@ def fit(
             "depends on the rows beside it. Choose one."
         )
     count = o.read_clusters(clusters)
+    # Settings and outputs are checked before the data are opened: a pass over large files is slow.
     estimator = model.estimator(
         count,
         max_gap=max_gap,
@@ -80,6 +82,8 @@ def fit(
     labels = f"labels.{labels_format}"
     files = [labels, MODEL, REPORT, METRICS]
     refuse_existing([out / name for name in files], force)
+    # Everything is written to a folder of its own first, so a failure
+    # leaves no half of the results.
     with screen.guarded(), folder_of(out) as folder:
         rows = columns.open(data, sensitive, screen, hold_out=hold_out, seed=seed, n_jobs=jobs)
         if rows.n_bytes > memory * MEGABYTE and subsample is None and batch_size is None:
@@ -94,6 +98,7 @@ def fit(
             memory=memory * MEGABYTE,
         )
         _write(found, folder)
+    # Only now, when the files are in place: what is said to be written can be relied on.
     screen.say(fit_text(found))
     screen.say(f"Wrote {', '.join(files)} in {o.display_path(out)}")
     screen.result(found.metrics())
@@ -108,6 +113,7 @@ def _write(found: Fit, folder: Path) -> None:
     data = found.data
     found.model.save(
         folder / MODEL,
+        # The roles of the columns, so that predict and info need not be told them again.
         metadata={
             "sensitive": list(data.sensitive),
             "numeric": list(data.numeric),

@@ -66,6 +66,7 @@ class Fit:
         """What a report says of data and run."""
         unjudged = self.model.unjudged_groups_
         judged = np.isin(self.profile.groups, list(unjudged), invert=True)
+        # As in the report, which shows all groups where fewer than two are judged.
         if judged.sum() < 2:
             judged[:] = True
         facts = {
@@ -98,6 +99,7 @@ class Fit:
             "settings": {
                 name: value
                 for name, value in model.get_params().items()
+                # Lists of columns are among the data above, and generators have no JSON.
                 if name not in SILENT and isinstance(value, str | int | float | bool)
             },
             "n_clusters": model.n_components,
@@ -129,6 +131,7 @@ class Fit:
         if self.certificate is None:
             return None
         fields = asdict(self.certificate)
+        # Both are in held_out already.
         return {name: fields[name] for name in fields if name not in ("verdict", "chance")}
 
 
@@ -139,6 +142,7 @@ def command() -> str:
 
 def facts_of(data: InputFiles, digest: str, unjudged: Mapping[str, int]) -> dict[str, str]:
     """What a report says of its data, beside what it finds itself."""
+    # Late, because the report brings its template engine and most commands write none.
     from fairmix.report.disclosure import SMALLEST
 
     # All rows less those of the report would tell how few the others are.
@@ -170,6 +174,7 @@ def fit_data(
     model = estimator.set_params(categorical_features=list(data.categorical) or None)
     if choose:
         X, groups = sampled(data, fit_rows, CHOICE_ROWS)
+        # The sample has fewer rows of every group, which must not change who is judged.
         sketch = _for_sample(model, len(X), data.n_rows)
         chosen = select_n_components(
             sketch, X, sensitive_features=groups, verbose=int(model.verbose)
@@ -179,11 +184,14 @@ def fit_data(
     profile = _assign(model, data, folder / labels)
     certificate = None
     if data.hold_out:
+        # The limit is on all rows, of which only this share is held out.
         X, groups = sampled(data, held_rows, round(CERTIFIED_ROWS / data.hold_out))
         certificate = _certify(model, X, groups)
     front = None
+    # A front compares gaps, and without two judged groups there is none.
     if draw_front and model.verdict_ != NOT_JUDGED:
         X, groups = sampled(data, fit_rows, FRONT_ROWS)
+        # The bound of the fit is always among them: the report marks it on the front.
         bounds = sorted({*FRONT_GAPS, model.max_gap})
         front = pareto_front(
             _for_sample(model, len(X), profile.n_rows),
@@ -193,6 +201,7 @@ def fit_data(
             verbose=int(model.verbose),
         )
     seconds = time.perf_counter() - started
+    # After the clock is read, because hashing the files is no part of the fit.
     digest = data.digest(shown=bool(model.verbose))
     return Fit(model, data, profile, certificate, front, seconds, digest)
 
@@ -205,6 +214,7 @@ def _for_sample(model: FairMixture, n_sampled: int, n_rows: int) -> FairMixture:
 
 def _certify(model: FairMixture, X: pa.Table, groups: pa.Table) -> Certificate:
     """Certify; a group may have so few rows that none of them was in the fit."""
+    # The map knows no such group, so its rows would be an error; it is named as not judged instead.
     known = {*model.groups_.tolist(), *model.unjudged_groups_}
     found = encode_groups(groups, missing=model.missing_groups)
     new = [g for g, name in enumerate(found.names) if name not in known]
@@ -214,6 +224,7 @@ def _certify(model: FairMixture, X: pa.Table, groups: pa.Table) -> Certificate:
         return certificate
     verdict = certificate.verdict
     small = verdict.unjudged | {found.names[g]: int(found.sizes[g]) for g in new}
+    # With a group that nobody has judged, a plain "met" would promise too much.
     word = MET_FOR_JUDGED if verdict.word == MET else verdict.word
     return replace(certificate, verdict=replace(verdict, word=word, unjudged=small))
 
@@ -239,6 +250,7 @@ def _assign(model: FairMixture, data: InputFiles, path: Path) -> Profile:
     profile = Profile(
         numeric=data.numeric,
         categorical=data.categorical,
+        # Judged groups first, so that a table cut to a few groups shows those that count.
         groups=[*model.groups_.tolist(), *model.unjudged_groups_],
         n_clusters=model.n_components,
         title=" & ".join(data.sensitive),
@@ -262,8 +274,12 @@ def labelled_blocks(
     The labels are those of one table of all rows that are kept, in which equal ones are looked for
     in runs.
     """
+    # Blocks of files hold rows that are left out, so the rows that are kept are
+    # cut anew into the runs that a table of them would have. Otherwise ties
+    # would be split differently than in memory.
     waiting: deque[tuple[MarkedBlock, pa.Table]] = deque()
     rows, labels, n_runs = [], np.empty(0, dtype=np.int32), 0
+    # None marks the end, at which an incomplete run is labelled as well.
     for block in chain(data.marked_blocks(), [None]):
         if block is not None:
             waiting.append((block, block.table.filter(pa.array(block.kept))))

@@ -37,6 +37,7 @@ def info(
 
 def _facts(model: FairMixture) -> dict[str, Any]:
     columns = model.fitted_.model.columns
+    # A model saved from Python may have been fitted on an array, and without metadata.
     names = getattr(model, "feature_names_in_", columns.names)
     metadata = getattr(model, "metadata_", {})
     sizes = zip(model.groups_.tolist(), model.group_sizes_.tolist(), strict=True)

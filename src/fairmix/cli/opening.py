@@ -33,6 +33,7 @@ class Choice:
     @classmethod
     def of(cls, **given: Sequence[str] | None) -> Choice:
         """From what options hold."""
+        # A name given twice is harmless, unless for two roles, which check refuses.
         return cls(**{name: tuple(dict.fromkeys(names or ())) for name, names in given.items()})
 
     def check(self, path: str, names: Sequence[str]) -> None:
@@ -57,6 +58,8 @@ class Choice:
     @property
     def text(self) -> tuple[str, ...]:
         """Columns that a text file holds as text, whatever they look like."""
+        # Codes of groups are names: as numbers, 01 and 1 would be one
+        # group, and 1 would be shown as 1.0.
         return (*self.sensitive, *self.labels, *self.categorical)
 
 
@@ -78,6 +81,7 @@ def open_to_fit(path: str, choice: Choice, *, missing: str, **how: Any) -> Input
     blocks, guesses = _scan(path, choice, how)
     for name in choice.sensitive:
         _check_groups(guesses[name], alone=how.get("missing_groups") != "group")
+    # A sensitive column is never a feature: a blind map must not see the group.
     chosen = [_chosen(r, choice) for r in guesses.values() if r.name not in choice.sensitive]
     used = [guess for guess in chosen if guess.is_feature]
     if not used:
@@ -96,6 +100,8 @@ def open_for_audit(
     named = (*choice.sensitive, *choice.labels)
     blocks, guesses = _scan(path, choice, how, None if all_columns else named)
     for name in named:
+        # Unlike a fit, an audit also takes one cluster or one group,
+        # which it can describe but not judge.
         if guesses[name].n_values is None or guesses[name].kind == "empty":
             _check_groups(guesses[name])
     groups = [guesses[name] for name in choice.sensitive]
@@ -111,6 +117,7 @@ def open_for_model(
     columns = model.fitted_.model.columns
     # A frame of numbers is learned as an array, whose columns have no names of their own.
     names = tuple(model.feature_names_in_.tolist())
+    # From the first file's header alone, so that the wrong file is refused before a pass over all.
     known = column_names(find_files(path)[0])
     lacking = [name for name in (*names, *sensitive) if name not in known]
     if lacking:
@@ -123,6 +130,7 @@ def open_for_model(
         if guesses[name].kind == "empty":
             raise ValueError(f"Column {name!r}: {guesses[name].reason}.")
     chosen = [_chosen(guesses[name], choice) for name in names]
+    # New rows without a group are what such rows were in the fit.
     how |= {"missing_groups": model.missing_groups}
     how |= _gaps(path, chosen, [guesses[name] for name in sensitive], missing, how, blocks)
     return _data(path, blocks, choice, chosen, how)
@@ -135,6 +143,8 @@ def _scan(
     blocks = FileBlocks(path, text=choice.text, **_reading(how))
     known = blocks.schema.names
     choice.check(path, known)
+    # In the order of the file, whatever the order of the options, so that
+    # results do not depend on it.
     wanted = [n for n in known if n not in choice.drop and (names is None or n in names)]
     return blocks, {guess.name: guess for guess in guess_columns(blocks, wanted)}
 
@@ -176,6 +186,7 @@ def _chosen(guess: Guess, choice: Choice) -> Guess:
         )
     if kind == "numeric" and not guess.numbers:
         raise ValueError(f"Column {guess.name!r} cannot be read as numbers: {guess.reason}.")
+    # What the user says comes before the refusal of mixed columns: it is the remedy named there.
     if kind is not None:
         return replace(guess, kind=kind, reason="as you say")
     if guess.kind == "mixed":
@@ -212,6 +223,7 @@ def _gaps(
     """Columns that lack values, unless nothing can be done about it."""
     gaps = {guess.name: guess.missing for guess in (*others, *groups) if guess.missing}
     told = how.get("missing_groups", "error") != "error"
+    # A feature can be integrated out, a group cannot: its row must be dropped or told what to be.
     refusing = [*({INTEGRATE: (), DROP_ROWS: ()}.get(missing, others))]
     if missing != DROP_ROWS and not told:
         refusing += groups

@@ -238,12 +238,14 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     Typer reads options from a signature and knows no groups, which would have every command repeat
     all of them.
     """
+    # Annotations are text in these modules, and the options are in what they evaluate to.
     hints = get_type_hints(command, include_extras=True)
     parameters: list[Parameter] = []
     groups: dict[str, Any] = {}
     for name, parameter in signature(command).parameters.items():
         group = hints.get(name, parameter.annotation)
         if not is_dataclass(group):
+            # By keyword, as run takes them below.
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=group))
             continue
         groups[name] = group
@@ -265,6 +267,7 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
         command(**given)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
+    # Typer reads the signature and the annotations, so both must tell the expanded options.
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return run
@@ -288,6 +291,7 @@ def read_assignment(assignment: str | None, blind: bool) -> str:
 
 def read_unknown(unknown: str | None, hold_out: float) -> str:
     """What to do with new categories: a rare one may be in rows that are held out only."""
+    # An error would come after the whole fit, when the held-out rows get their labels.
     return unknown or ("ignore" if hold_out else "error")
 
 
@@ -307,6 +311,7 @@ def be_strict(screen: Screen, verdict: Verdict, min_group_size: int | None) -> N
     """
     from fairmix.results.verdict import MET, MET_FOR_JUDGED, NO_BOUND
 
+    # Who sets no bound cannot miss it; audit asks for one itself.
     if verdict.word in (MET, NO_BOUND):
         return
     if verdict.word == MET_FOR_JUDGED:
@@ -318,6 +323,7 @@ def be_strict(screen: Screen, verdict: Verdict, min_group_size: int | None) -> N
 
 def read_rows(given: float | None) -> float | None:
     """A number of rows, or a share of all below 1."""
+    # The estimator tells rows from shares by type, and an option is always read as a float.
     return int(given) if given is not None and given >= 1 and given == int(given) else given
 
 
@@ -328,6 +334,7 @@ def make_estimator(n_components: int | None, **settings: Any) -> FairMixture:
 
     for name in ("subsample", "batch_size"):
         settings[name] = read_rows(settings.get(name))
+    # With auto the number is chosen later; until then any valid one serves for the check.
     model = FairMixture(n_components or FairMixture().n_components, **settings)
     try:
         check_parameters(model)

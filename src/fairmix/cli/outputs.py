@@ -31,6 +31,7 @@ def folder_of(target: Path) -> Iterator[Path]:
     target = target.absolute()
     part = temporary_path(target)
     try:
+        # Inside of try: a signal right after it would otherwise leave the folder.
         part.mkdir(parents=True)
         yield part
         # A signal between two of the files would leave a folder of old and new ones, and one after
@@ -38,6 +39,7 @@ def folder_of(target: Path) -> Iterator[Path]:
         with together():
             _move(part, target)
             shutil.rmtree(part, ignore_errors=True)
+    # Signals raise a SystemExit, which is no Exception.
     except BaseException:
         with together():
             shutil.rmtree(part, ignore_errors=True)
@@ -49,6 +51,7 @@ def _move(part: Path, target: Path) -> None:
     if not target.exists():
         part.rename(target)
         return
+    # File by file: the folder may hold other files of the user, which stay.
     for path in sorted(part.iterdir()):
         path.replace(target / path.name)
 

@@ -32,6 +32,8 @@ def pareto(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the table and a picture.")
     ] = None,
+    # A bound takes up to two fits, one afresh and one from the bound
+    # before, so the rows are limited.
     rows: Annotated[
         int, typer.Option(min=1, metavar="N", help="Random rows to fit, if there are more.")
     ] = 50_000,
@@ -54,6 +56,7 @@ def pareto(
     screen = Screen(quiet, json)
     if out is not None:
         refuse_existing([out / TABLE, out / PICTURE], force)
+        # Looked for, not imported: it is slow, and the answer is needed before the fits.
         if find_spec("matplotlib") is None:
             raise typer.BadParameter("--out draws a picture: pip install 'fairmix[plot]' first.")
     estimator = model.estimator(
@@ -83,6 +86,7 @@ def _write(front: ParetoFront, out: Path) -> None:
     """The table and the picture."""
     import matplotlib
 
+    # Draws without a display, as on a server.
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 

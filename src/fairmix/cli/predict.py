@@ -49,12 +49,14 @@ def predict(
         fitted = load(model)
         if not hasattr(fitted, "feature_names_in_"):
             raise ValueError(f"{model} was fitted on an array, so it knows no column names.")
+        # An option first: the columns of new files may have other names than those of the fit.
         names = tuple(sensitive or fitted.metadata_.get("sensitive", ()))
         if fitted.fitted_.model.aware and not names:
             raise typer.BadParameter("The model is aware of groups. Give their column: --sensitive")
         rows = open_for_model(
             data,
             fitted,
+            # A blind map needs no groups, so the file may lack their columns.
             names if fitted.fitted_.model.aware else (),
             missing=missing,
             n_jobs=jobs,

@@ -62,6 +62,7 @@ def reproduce(
             try:
                 results = run(entries, settings, out, jobs=cores, shown=bool(screen.bars))
             except ImportError as error:
+                # A missing extra is for the user to install; it is no fault of the data.
                 raise typer.BadParameter(str(error)) from error
             except Interrupted as end:
                 end.left = f"what is done is in {out}; run again to go on"
@@ -72,5 +73,7 @@ def reproduce(
                     f"{name}: {verdicts.count(True)} of {len(verdicts)} claims hold here "
                     f"({out / f'{name}.json'})"
                 )
+        # Always, and from the files alone: the page is of all entries
+        # there, not only of this run's.
         write_page(out, out.with_name(f"{out.name}.md"))
         screen.say(f"Written: {out.with_name(f'{out.name}.md')}")

@@ -34,6 +34,7 @@ class Screen:
         """Whether progress is shown, as the ``verbose`` of estimators: only to a terminal."""
         from rich.console import Console
 
+        # Of stderr, where the bars are: stdout may well go to a file.
         return int(not self.quiet and Console(stderr=True).is_terminal)
 
     def say(self, text: str = "") -> None:
@@ -56,14 +57,20 @@ class Screen:
         """Errors of the data as one line and exit code 3; warnings as notes."""
         import pyarrow as pa
 
+        # Recorded, because a warning as Python prints it, with a path and
+        # a line of code, tells a user little.
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 yield
+            # Not every error of Arrow is a ValueError. What is none of these is a
+            # defect, and keeps its traceback.
             except (ValueError, OSError, pa.ArrowException) as error:
                 typer.echo(f"Error: {_one_line(str(error))}", err=True)
                 raise typer.Exit(BAD_DATA) from error
             finally:
+                # Deprecations and the like are for developers. Each text once, though blocks may
+                # repeat it; and also after an error, which a warning may explain.
                 about_users = [w for w in caught if issubclass(w.category, UserWarning)]
                 for text in dict.fromkeys(str(warning.message) for warning in about_users):
                     self.note(text)
@@ -95,6 +102,7 @@ def wrapped(text: str, title: str = "") -> str:
         WIDTH,
         initial_indent=title,
         subsequent_indent=" " * len(title),
+        # Options and paths stay in one piece, to be copied.
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -55,6 +55,7 @@ def gaps_text(data: InputFiles) -> str:
     said = []
     if data.lacking:
         said.append(f"{GROUPS[data.missing_groups]}: {counted(data.lacking)}.")
+    # A column of groups is told about once, by what its rows are.
     gaps = {name: n for name, n in data.gaps.items() if name not in data.lacking}
     if gaps and data.missing == DROP_ROWS:
         said.append(f"Rows without a value are left out: {counted(gaps)}.")
@@ -90,6 +91,8 @@ def verdict_text(verdict: Verdict, what: str, balance: float = nan) -> str:
     else:
         title = "BOUND MISSED" if verdict.word == MISSED else f"Bound {verdict.word}"
         said = f"{title}: the {what} is {verdict.value:.4f}, {asked}."
+        # Met by the resolution of whole rows: otherwise the two numbers
+        # would seem to contradict the word.
         if verdict.holds and verdict.value > verdict.bound:
             said += " Whole rows come no closer."
     if not isnan(balance):
@@ -129,6 +132,7 @@ def front_text(front: ParetoFront) -> str:
     beaten = [cell("max_gap", row.max_gap) for row in front.rows if row.dominated]
     if beaten:
         parts.append(wrapped(f"Dominated, in gap and cost, by another: {', '.join(beaten)}."))
+    # The same for every bound: groups are judged by their sizes alone.
     small = front.models[0].unjudged_groups_ if front.models else {}
     if small:
         parts.append(wrapped(f"not judged: {listed_groups(small, LISTED)}"))
