@@ -66,6 +66,7 @@ CONFIG = {
 
 def _quality(front: ParetoFront) -> str:
     """The quality that the front is drawn against: cost, or likelihood where there is none."""
+    # One axis for all points, so one point without a cost decides for all.
     return "nll" if any(isnan(row.cost) for row in front.rows) else "cost"
 
 
@@ -79,6 +80,7 @@ def front_chart(front: ParetoFront, gaps: Sequence[float], chosen: int) -> dict[
     rows = [
         {
             "index": i,
+            # Six digits are more than a picture shows, and keep the page small.
             "gap": round(gap, 6),
             "quality": float(f"{getattr(row, quality):.6g}"),
             "kind": _kind(row.verdict, below),
@@ -87,6 +89,7 @@ def front_chart(front: ParetoFront, gaps: Sequence[float], chosen: int) -> dict[
         }
         for i, (row, gap, below) in enumerate(zip(front.rows, gaps, beaten, strict=True))
     ]
+    # In the order of KINDS, so that the legend has only what there is and always reads alike.
     kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
     x: dict[str, Any] = {
         "field": "gap",
@@ -98,6 +101,7 @@ def front_chart(front: ParetoFront, gaps: Sequence[float], chosen: int) -> dict[
         "field": "quality",
         "type": "quantitative",
         "title": None,
+        # From zero, points that differ by a few percent would lie on a line.
         "scale": {"zero": False, "nice": True},
     }
     y["axis"] = {"format": "~s" if quality == "cost" else "~g", "tickCount": 5}
@@ -125,6 +129,7 @@ def front_chart(front: ParetoFront, gaps: Sequence[float], chosen: int) -> dict[
                     "strokeWidth": {"condition": {**chosen_test, "value": 2}, "value": 0},
                     "opacity": {"value": 1},
                     "tooltip": {"field": "tip"},
+                    # For screen readers, which have no tooltip.
                     "description": {"field": "tip"},
                 },
             },
@@ -138,6 +143,7 @@ def convergence_charts(model: FairMixture, bounded: bool) -> list[dict[str, Any]
     steps = np.unique(np.linspace(0, len(history) - 1, min(POINTS, len(history))).astype(int))
     charts = [_line(history["objective"], steps, "objective (per row, higher is better)")]
     if len(model.groups_) > 1:
+        # The history is of probabilities; beside it, a bound on labels would be misread.
         bound = model.max_gap if bounded and model.gap_of == "probabilities" else None
         charts.append(_line(history["gap"], steps, "gap of the probabilities", bound=bound))
     return charts
@@ -150,6 +156,7 @@ def _line(values: Any, steps: Any, title: str, bound: float | None = None) -> di
         if np.isfinite(values[i])
     ]
     mark: dict[str, Any] = {"type": "line", "color": BLUE, "strokeWidth": 2}
+    # Dots on a longer line would hide it.
     if len(rows) < 60:
         mark["point"] = {"size": 22, "color": BLUE}
     layers: list[dict[str, Any]] = [
@@ -161,6 +168,8 @@ def _line(values: Any, steps: Any, title: str, bound: float | None = None) -> di
                     "type": "quantitative",
                     "title": "iteration",
                     "scale": {"nice": False, "zero": False},
+                    # There is no iteration 1.5, which a short history would
+                    # otherwise be marked with.
                     "axis": {"tickMinStep": 1, "format": "d", "tickCount": 6},
                 },
                 "y": {
@@ -190,6 +199,7 @@ def _base(height: int, title: str) -> dict[str, Any]:
 
 
 def _kind(verdict: str, beaten: bool) -> str:
+    # Before "beaten": that a bound is missed matters more than where the point lies.
     if verdict == MISSED:
         return "bound missed"
     if verdict == NO_BOUND:

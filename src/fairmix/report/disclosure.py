@@ -42,6 +42,7 @@ def complete(table: FloatArray, small: BoolArray) -> BoolArray:
     hidden = small.copy()
     cells = np.arange(table.size).reshape(table.shape)
     lines = [*cells, *cells.T]
+    # One cell at a time, because a cell is in two lines and may make both safe.
     while hidden.any():
         told = [line for line in lines if _tells(*(v.flat[line] for v in (table, small, hidden)))]
         if not told:
@@ -80,10 +81,15 @@ def _another(table: FloatArray, hidden: BoolArray, line: NDArray[np.intp]) -> in
     for cell in line.tolist():
         i, j = divmod(cell, n_columns)
         grand = (i, j) == (n_rows - 1, n_columns - 1)
+        # A zero that is shown is that of an empty cluster or group, as everybody sees; to hide it
+        # protects nobody. The grand total is in the report in any case.
         if hidden[i, j] or table[i, j] == 0 or grand:
             continue
         total = i == n_rows - 1 or j == n_columns - 1
+        # Where another hidden cell is in the crossing line too, one more cell protects both lines.
         crossed = hidden[i].sum() + hidden[:, j].sum() > hidden.flat[line].sum()
+        # Totals last: without one, no share in its line can be shown. The
+        # place breaks ties, so that pages repeat.
         ranks.append((total, not crossed, table[i, j], cell))
     return int(min(ranks)[-1]) if ranks else -1
 
@@ -108,9 +114,12 @@ def _fixed(table: FloatArray, small: BoolArray, hidden: BoolArray) -> list[int]:
         # Without a lower end the cell is free, and any other value will do.
         return np.asarray(found.x if found.status == 0 else table.flat[cells] + 1.0)
 
+    # A fixed seed: the same input must give the same page.
     rng = np.random.default_rng(0)
     corners = [corner(rng.uniform(0.5, 1.5, len(cells)) * rng.choice([-1, 1], len(cells)))]
     corners += [corner(rng.normal(size=len(cells))) for _ in range(TRIALS)]
+    # Counts are whole, so a range below a half holds one value only. Cells that differ between
+    # corners are not fixed, which spares two programs for each of them.
     still = np.flatnonzero(np.ptp([*corners, table.flat[cells]], axis=0) < 0.5)
     out = []
     for cell in still:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["render"]
 
+# In the order in which they need each other.
 LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js")
 # Clusters that are described; the smallest are left out, so that the page stays readable.
 PORTRAITS = 60
@@ -100,9 +101,11 @@ def render(
     """
     criterion = criterion_of(model) if criterion is None else criterion
     verdict = judged(profile, model) if verdict is None else verdict
+    # Before anything is counted: sums with groups that are not judged would tell how few they are.
     profile, whole = compared(profile, verdict), profile
     safe = SafeCounts.of(profile.counts)
     shares = panel(safe, profile.clusters, profile.groups, criterion)
+    # Stable, so that clusters of one size keep their order and the page repeats byte by byte.
     largest = np.argsort(-safe.sizes, kind="stable")[:PORTRAITS]
     charts: dict[str, Any] = {}
     content = {
@@ -134,6 +137,7 @@ def render(
 
 
 def _fill(content: dict[str, Any], charts: dict[str, Any]) -> str:
+    # Nearly all of the page's bytes, so a page without charts does without them.
     scripts = [_library(name) for name in LIBRARIES] if charts else []
     scripts.append(_text("templates", "report.js"))
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
@@ -154,6 +158,7 @@ def _template() -> Any:
     environment = Environment(
         loader=PackageLoader("fairmix.report"),
         autoescape=True,
+        # A misspelt name in the template is an error, not a blank in somebody's report.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -168,6 +173,7 @@ def _text(folder: str, name: str) -> str:
 
 @cache
 def _library(name: str) -> str:
+    # The page is handed on, and the licences ask that their text goes with the code.
     licence = _text("vendor", name.split(".", maxsplit=1)[0] + ".LICENSE.txt")
     return f"/*\n{licence}*/\n{_text('vendor', name)}"
 
@@ -188,6 +194,7 @@ def _gaps(model: FairMixture | None, safe: SafeCounts) -> dict[str, Any] | None:
     """Soft against hard."""
     if model is None or len(model.groups_) < 2:
         return None
+    # The gap of the labels rests on the same cells as the one in the box, and would give them away.
     exact = safe.gap(model.criterion)[1]
     return {
         "labels": value(model.label_gap_) if exact else "hidden",
@@ -213,6 +220,7 @@ def _front(
             "bound": _bound(row.max_gap),
             "gap": gap_text(*gap),
             "balance": "hidden" if balance is None else value(balance),
+            # Only NaN differs from itself: mixtures of categories have no cost.
             "cost": cell("cost", row.cost) if row.cost == row.cost else "none",
             "nll": value(row.nll),
             "clusters": row.non_empty,
@@ -225,6 +233,7 @@ def _front(
         panel(table, range(m.n_components), m.groups_.tolist(), criterion, bars=bars)
         for table, m in zip(tables, front.models, strict=True)
     ]
+    # Said only where the front was fitted to other rows than those of the report.
     sizes = {int(m.group_sizes_.sum()) for m in front.models} - {profile.n_rows}
     return {
         "rows": rows,
@@ -250,6 +259,7 @@ def _bound(max_gap: float) -> str:
 
 def _certified(certificate: Certificate) -> dict[str, str]:
     sizes = [
+        # Held-out rows are people too, so the same limit holds.
         f"{cut(name)} {TOO_FEW if size < SMALLEST else count(size)}"
         for name, size in certificate.group_sizes.items()
     ]

@@ -65,6 +65,7 @@ def data_facts(
     found = {"rows": count(profile.n_rows), "groups by": cut(profile.title)}
     for g, name in enumerate(profile.groups):
         size = TOO_FEW if safe.small[g, -1] else count(safe.group_sizes[g])
+        # Hidden only to protect another one: "<5" would be wrong.
         size = "hidden" if safe.hidden[g, -1] and not safe.small[g, -1] else size
         found[f"group {cut(name)}"] = size
     if verdict.unjudged:
@@ -80,11 +81,13 @@ def data_facts(
         if column.missing.any()
     }
     if missing:
+        # A few missing values are a small count like any other.
         few = {name: TOO_FEW if n < SMALLEST else count(n) for name, n in missing.items()}
         found["values missing"] = _listed([f"{name}: {n}" for name, n in few.items()])
     versions = ", ".join(f"{name} {version(name)}" for name in SOFTWARE)
     software = {"versions": f"{versions}, Python {platform.python_version()}"}
     said = {str(name): str(fact) for name, fact in given.items()}
+    # The caller may have rounded the rows, which the exact number would undo.
     return said | {name: fact for name, fact in (found | software).items() if name not in said}
 
 
@@ -109,9 +112,11 @@ def model_facts(model: FairMixture) -> Facts:
         name: parameter.default
         for name, parameter in inspect.signature(type(model).__init__).parameters.items()
     }
+    # Only what differs: a reader looks for what somebody chose.
     for name, setting in model.get_params(deep=False).items():
         if name not in UNSAID | facts.keys() and _differs(setting, defaults[name]):
             facts[name] = str(setting)
+    # The bound is named even if it is the default, because the report is about it.
     facts.setdefault("max_gap", f"{model.max_gap:g}")
     return facts
 
@@ -121,10 +126,12 @@ def _of(filled: int, total: int) -> str:
 
 
 def _differs(setting: Any, default: Any) -> bool:
+    # By type too, because True equals 1, and a share of 1.0 is not one row.
     return type(setting) is not type(default) or bool(setting != default)
 
 
 def _best_balance(safe: SafeCounts) -> str:
+    # The ratio and one size would give the hidden size.
     if safe.hidden[:, -1].any():
         return "hidden"
     sizes = safe.group_sizes[safe.group_sizes > 0]

@@ -79,12 +79,14 @@ def portraits(profile: Profile, clusters: Sequence[int]) -> list[Portrait]:
 
 def _top(features: list[Feature]) -> tuple[Feature, ...]:
     worth = [feature for feature in features if abs(feature.difference) >= LEAST]
+    # sorted is stable: equal differences keep the order of the columns.
     return tuple(sorted(worth, key=lambda feature: -abs(feature.difference))[:TOP])
 
 
 def _numbers(profile: Profile, k: int) -> list[Feature]:
     out = []
     for name, column in profile.numbers.items():
+        # A mean of so few values is nearly one of them. The second test also catches NaN.
         if column.counts[k] < SMALLEST or not column.std > 0:
             continue
         difference = float((column.means[k] - column.mean) / column.std)
@@ -99,6 +101,7 @@ def _categories(profile: Profile, k: int) -> list[Feature]:
         found = [
             _category(name, category, counts, totals, k)
             for category, counts in column.counts.items()
+            # A category that all rows have tells no cluster apart.
             if counts[k] >= SMALLEST and counts.sum() < totals.sum()
         ]
         # Of two categories one says it all: the one that is more frequent here.
@@ -125,5 +128,6 @@ def _category(name: str, category: str, counts: IntArray, totals: IntArray, k: i
 
 def _share(inside: int, rows: int) -> tuple[float, bool]:
     """The share to show, and whether it stands for nearly all: too few rows are outside."""
+    # The rows outside are as few people as those of a small cell.
     few = 0 < rows - inside < SMALLEST
     return 1.0 if few else inside / rows, few

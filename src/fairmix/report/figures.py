@@ -64,6 +64,7 @@ def amount(number: float) -> str:
     >>> amount(0.01234), amount(38.58), amount(189778.4)
     ('0.0123', '38.6', '190,000')
     """
+    # Rounded first, so that the branch is chosen by what is shown: 9,999,999 becomes 1e+07.
     rounded = float(f"{number:.3g}")
     if rounded == 0 or 1e-3 <= abs(rounded) < 1e7:
         text = f"{rounded:,.10f}".rstrip("0").rstrip(".")

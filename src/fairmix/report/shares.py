@@ -17,6 +17,7 @@ __all__ = ["Bar", "ClusterShares", "Panel", "panel"]
 COLOURS = 7  # of the palette; more groups use them again, and every bar has its name
 HIDDEN = "hidden"
 LONG = 12  # characters of a name that fit beside a bar
+# With this limit a page of 80 clusters and 12 groups is below 1.5 MB (decision 0011).
 BARS = 360  # of one panel; the smallest clusters are left out of a longer one
 
 
@@ -88,6 +89,8 @@ def panel(
     rows = tuple(_cluster(safe, k, str(clusters[k]), groups, float(gaps[k])) for k in shown)
     highest = [bar.high for row in rows for bar in row.bars if bar.share is not None]
     highest += [bar.population for row in rows for bar in row.bars if bar.population is not None]
+    # Up to the next tenth: with many small groups, bars on a scale to 1
+    # would be too short to compare.
     scale = min(1.0, np.ceil(max(highest, default=1.0) * 10) / 10)
     return Panel(rows, len(clusters) - len(shown), float(scale))
 
@@ -101,6 +104,7 @@ def _cluster(
 ) -> ClusterShares:
     size, total = safe.sizes[k], safe.counts.sum()
     covered = bool(safe.hidden[-1, k])
+    # A difference of rates needs the cells of the cluster and the sizes of the groups.
     known = not safe.hidden[:, k].any() and not safe.hidden[:, -1].any()
     return ClusterShares(
         name=cut(name),
@@ -119,6 +123,7 @@ def _bar(safe: SafeCounts, g: int, k: int, group: str) -> Bar:
     rate = text if safe.hidden[g, k] else HIDDEN
     if not (safe.hidden[g, k] or safe.hidden[g, -1]):
         rate = percent(inside / members) if members else "none"
+    # A bar of any length would show the share, and so would an interval.
     if safe.hidden[g, k] or safe.hidden[-1, k] or size == 0:
         shown = text if safe.hidden[g, k] else HIDDEN
         return Bar(cut(group), g % COLOURS, None, 0, 0, population, shown, "", text, rate)

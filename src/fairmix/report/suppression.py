@@ -51,6 +51,7 @@ class SafeCounts:
         small = table < SMALLEST
         small[:, table[-1] == 0] = False  # empty clusters
         small[table[:, -1] == 0] = False  # and groups
+        # The number of all rows is in the report in any case.
         small[-1, -1] = False
         return cls(values, small, complete(table, small))
 
@@ -89,6 +90,8 @@ class SafeCounts:
         gaps = self.cluster_gaps(criterion)
         if not self._hides(CRITERIA[criterion].decisive(gaps)):
             return value, True
+        # Rounded up, never to the nearest: "at most" must stay true. The small amount keeps a gap
+        # that is a multiple but for its last digit from going up a whole step.
         step = SMALLEST / float(self.group_sizes[self.group_sizes > 0].min())
         return min(1.0, float(np.ceil(value / step - 1e-9)) * step), False
 
@@ -96,6 +99,7 @@ class SafeCounts:
         """Smallest ratio of two groups in a cluster; None where it rests on hidden cells."""
         least = smallest_ratio(self.counts)
         ratios = np.array([smallest_ratio(self.counts[:, [k]]) for k in self._filled])
+        # Only the clusters that decide: hidden cells elsewhere do not show in the smallest ratio.
         worst = self._filled[ratios <= least]
         return None if self._hides(worst) else float(least)
 

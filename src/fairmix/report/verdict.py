@@ -90,8 +90,10 @@ def judged(profile: Profile, model: FairMixture | None) -> Verdict:
         fit.bound,
         criterion=model.criterion,
         min_group_size=model.min_group_size,
+        # What the fit did not judge has no bound to keep, however many rows of it are here.
         among=model.groups_.tolist(),
     )
+    # A missed fit stays missed, and counts of labels say nothing about a bound on probabilities.
     if model.gap_of == "labels" and fit.word != MISSED:
         return here
     return replace(fit, unjudged=here.unjudged)
@@ -106,6 +108,7 @@ def compared(profile: Profile, verdict: Verdict) -> Profile:
     rows = [g for g, name in enumerate(profile.groups) if name not in verdict.unjudged]
     if len(rows) < 2 or len(rows) == len(profile.groups):
         return profile
+    # Columns are described from all rows still; only groups and counts are cut.
     part = copy(profile)
     part.groups = tuple(profile.groups[g] for g in rows)
     part.counts = profile.counts[rows]
@@ -162,6 +165,7 @@ def box(
             "used other rows or weights.",
             *notes,
         )
+    # A certificate of a plain model has no bound to be compared with.
     held = None if certificate is None or certificate.verdict.bound == np.inf else certificate
     return _against_bound(verdict, measure, text, held, notes)
 
@@ -197,6 +201,7 @@ def _against_bound(
     if fresh.met is not None:
         text += f" on the rows of the fit and {value(fresh.value)} on held-out rows"
         notes = (_explained(held), *notes)
+    # Those of the fit have been named already.
     left = unjudged_text({n: k for n, k in fresh.unjudged.items() if n not in verdict.unjudged})
     if left:
         notes = (f"Not judged among the held-out rows: {left}.", *notes)
@@ -236,6 +241,7 @@ def _where(profile: Profile, safe: SafeCounts, criterion: str) -> tuple[str, ...
     if safe.hidden[:, k].any() or safe.hidden[:, -1].any():
         return ("The groups differ most in a cluster whose counts are hidden.",)
     rates = safe.counts[:, k] / safe.group_sizes
+    # In the order of the tables, not by size: the sentence takes no side.
     first, second = sorted((int(rates.argmin()), int(rates.argmax())))
     note = CRITERIA[criterion].note(len(profile.groups))
     return (
@@ -255,6 +261,7 @@ def _uneven(profile: Profile, safe: SafeCounts) -> tuple[str, ...]:
     k, g = filled[ratios.argmin()], int(rates[:, ratios.argmin()].argmin())
     population = safe.group_sizes[g] / safe.counts.sum()
     _, highest = share_interval(safe.counts[g, k], safe.sizes[k])
+    # Where the interval reaches the overall share, chance may have made the cluster uneven.
     if ratios.min() >= UNEVEN or highest >= population:
         return ()
     if safe.hidden[:, k].any() or safe.hidden[:, -1].any():
@@ -269,9 +276,12 @@ def _uneven(profile: Profile, safe: SafeCounts) -> tuple[str, ...]:
 
 def _by_chance(safe: SafeCounts, criterion: str) -> tuple[str, ...]:
     """What chance alone would show."""
+    # Sums of probabilities are whole only up to rounding.
     whole = np.rint(safe.group_sizes).astype(np.int64)
     if whole.min() < 1:
         return ()
+    # With 500 draws the level of the quantile has a standard error of one point,
+    # sqrt(0.95 * 0.05 / 500), which is enough for a sentence.
     usual = chance_gap(safe.sizes, whole, criterion=criterion, n_draws=500).quantile95
     word = "below" if safe.exact_gap(criterion) <= usual else "above"
     return (

@@ -77,6 +77,7 @@ class Comparison(ResultTable):
         parts = self.tables((*FIGURES, "verdict"), RUN, marks)
         notes = self.notes()
         if self.unjudged:
+            # First, because it changes how every gap above is to be read.
             notes.insert(0, f"not judged: {listed_groups(self.unjudged)}")
         return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
 
@@ -100,6 +101,7 @@ class Comparison(ResultTable):
         """
         parts = [rows_text(self.rows, ("method", *figures, *run), marks=marks)]
         if self.n_test:
+            # A method without labels for new rows would be a line of dashes.
             able = [row for row in self.rows if row.assigns_unseen]
             title = f"On {self.n_test:,} held-out rows (above: {self.n_train:,} rows of the fit):"
             parts.append(f"{title}\n{rows_text(able, ('method', *figures), before=HELD_OUT)}")
@@ -158,6 +160,7 @@ class Comparison(ResultTable):
             (row.method, getattr(row, f"{before}gap"), getattr(row, f"{before}cost"))
             for row in self.rows
         ]
+        # A method that failed can neither be drawn nor dominate another.
         found = [point for point in found if not isnan(point[1] + point[2])]
         beaten = dominated_points([(gap, cost) for _, gap, cost in found])
         return [(*point, below) for point, below in zip(found, beaten, strict=True)]
@@ -238,6 +241,7 @@ def compare(
     >>> [(row.method, row.needs_group) for row in table.rows]
     [('K-means', 'never'), ('fair mixture', 'yes')]
     """
+    # Wrong arguments are told before any data are read.
     criterion_named(criterion)
     chosen = read_methods(methods, n_clusters, criterion, min_group_size, random_state)
     # The same door as that of the model, which takes names of columns.
@@ -250,17 +254,20 @@ def compare(
         )
     # One array for all methods: what they differ in must not be how they read a table.
     data = check_array(X, dtype=(np.float64, np.float32), order="C", input_name="X")
+    # A dropped row has the code -1.
     known = groups.codes >= 0
     names = np.asarray(groups.names)[groups.codes[known]]
     train = GroupedRows(data[known], names, criterion, min_group_size)
     test = None
     if test_size is not None:
+        # Of row numbers, so that rows and their groups are divided alike.
         parts = train_test_split(
             np.arange(len(train.X)), test_size=test_size, random_state=random_state
         )
         train, test = train.take(parts[0]), train.take(parts[1])
         # A group may be so small that none of its rows is in the fit: no map can place it.
         test = test.take(np.flatnonzero(np.isin(test.groups, train.groups)))
+        # The verdict on held-out rows is about the groups that the fit was judged by.
         test = replace(test, among=train.judged)
     rows, models = [], {}
     with progress("compare", len(chosen), shown=bool(verbose)) as tick:

@@ -111,5 +111,6 @@ def pareto_front(
     >>> [row.verdict for row in front.rows]
     ['met', 'met']
     """
+    # The walk is in trials, below plot, so that pictures and studies need not import each other.
     trials = Trials(estimator, X, sensitive_features, sample_weight, verbose)
     return ParetoFront(*trials.over_bounds(max_gaps))

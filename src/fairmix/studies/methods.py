@@ -157,6 +157,7 @@ def default_methods(
     return {
         # As many starts as the baselines have.
         "K-means": KMeans(n_clusters, n_init=10, random_state=random_state),
+        # Tells apart what the bound costs and what a mixture costs beside K-means.
         "plain mixture": FairMixture(n_clusters, fairness_strength=0, **fair),
         "fair mixture, blind": FairMixture(n_clusters, assignment="blind", **fair),
         "fair mixture, aware": FairMixture(n_clusters, assignment="aware", **fair),
@@ -192,6 +193,7 @@ def read_methods(
     if not isinstance(methods, Mapping) or not methods:
         raise TypeError(f"methods={methods!r}. Give a dict of names and clusterers, or None.")
     for name, method in methods.items():
+        # By what is used, not by class: clone needs get_params and nothing more.
         if not hasattr(method, "fit") or not hasattr(method, "get_params"):
             raise TypeError(
                 f"methods[{name!r}]={method!r} is not a scikit-learn clusterer. Give an object "
@@ -220,6 +222,7 @@ class GroupedRows:
     @property
     def unjudged(self) -> dict[str, int]:
         """Groups that are too small, or too small in the fit, and their rows."""
+        # One cluster for all: who is judged depends on the sizes of groups only.
         return self._judge(np.zeros(len(self.groups), dtype=int), inf, self.criterion).unjudged
 
     @property
@@ -258,6 +261,8 @@ class GroupedRows:
         judged = self.judged
         if len(judged) < 2:
             return nan
+        # Figures of judged groups only, as the verdict is; the methods
+        # themselves have had all rows.
         rows = np.isin(self.groups, judged)
         return metric(np.asarray(assignment)[rows], self.groups[rows])
 
@@ -277,6 +282,7 @@ def _bound(model: Any) -> tuple[float, str, str]:
     """The bound that a method keeps by its own account, its criterion, and what it is of."""
     if isinstance(model, FairMixture) and model.fairness_strength == "auto":
         return model.max_gap, model.criterion, model.gap_of
+    # Its bound is on every pair of groups, whatever the comparison measures.
     if isinstance(model, AlignedFairKMeans):
         return model.max_gap, "worst_pair_gap", "labels"
     return inf, "gap", "labels"
@@ -288,11 +294,14 @@ def measure(
     """The row of a method, and the fitted model, None if it failed."""
     row = MethodRow(name)
     with warnings.catch_warnings(record=True) as caught:
+        # Otherwise Python shows a warning once, and later methods would seem to have none.
         warnings.simplefilter("always")
         # Whatever goes wrong in one method must not cost the results of the others.
         try:
+            # A clone, because the same object may be given to several comparisons.
             model, row = _fit(row, clone(method), train)
         except Exception as error:
+            # A row of its own: half of the figures of a failed method would be misread.
             model, row = None, replace(MethodRow(name), error=f"{type(error).__name__}: {error}")
         said = []
         if test is not None and row.assigns_unseen:
@@ -306,10 +315,12 @@ def measure(
 
 
 def _fit(row: MethodRow, model: Any, train: GroupedRows) -> tuple[Any, MethodRow]:
+    # Before the clock starts, because it collects garbage first.
     memory = PeakMemory()
     began = time.perf_counter()
     _ask(model.fit, train)
     seconds, peak = time.perf_counter() - began, memory.growth()
+    # After the clock is read: asking predict is no part of the fit.
     needs_group = _needs_group(model, train)
     # Mixtures of scikit-learn have no labels_.
     labels = model.labels_ if hasattr(model, "labels_") else _ask(model.predict, train)
@@ -337,6 +348,8 @@ def _takes_groups(method: Any) -> bool:
 
 def _needs_group(model: Any, train: GroupedRows) -> Literal["yes", "no", "never"] | None:
     """What predict asks for, found by asking it; None if it gives no labels."""
+    # Found by trying, because a signature does not tell: AlignedFairKMeans has a predict
+    # that refuses rows after a fit with groups.
     if not hasattr(model, "predict"):
         return None
     # One row is enough to see whether predict raises, and takes no time.

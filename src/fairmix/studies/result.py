@@ -22,11 +22,13 @@ class ResultTable:
 
     rows: tuple[Any, ...]
 
+    # A notebook shows the repr, and the table is what a user wants to see there.
     def __repr__(self) -> str:
         return str(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The rows as dicts, under ``"rows"``."""
+        # met is a property, which asdict leaves out.
         return {"rows": [asdict(row) | {"met": row.met} for row in self.rows]}
 
     def to_pandas(self) -> pd.DataFrame:
@@ -40,6 +42,7 @@ class ResultTable:
         return frame
 
     def _records(self) -> list[dict[str, Any]]:
+        # One text, because few formats that a frame is written to take a tuple in a cell.
         return [
             asdict(row) | {"met": row.met, "warnings": " ".join(row.warnings)} for row in self.rows
         ]

@@ -64,6 +64,7 @@ class Selection(ResultTable):
 
     def __str__(self) -> str:
         names = ("n_components", *INFORMATION, "gap", "label_gap", "soft_gap", "balance")
+        # By identity, so that of two equal rows one is marked.
         marks = [
             f"best {self.criterion}" if row is self.rows[self._best] else "" for row in self.rows
         ]
