@@ -118,6 +118,7 @@ class AlignedFairKMeans(MatchedClusterer):
         n_clusters: int = 8,
         *,
         max_gap: float = 0.0,
+        # With two groups at most 1024 by 1024 costs, 8 MB for each transport.
         batch_size: int = 2048,
         max_iter: int = 20,
         tol: float = 1e-3,

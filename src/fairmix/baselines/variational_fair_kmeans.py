@@ -248,6 +248,7 @@ class VariationalFairKMeans(FairClusterer):
                 descent = descend(
                     relaxation,
                     self.n_clusters,
+                    # Only a first guess, which the updates double or relax as the energy asks.
                     lipschitz=self.lipschitz_constant,
                     max_iter=self.inner_iter,
                     tol=self.tol,

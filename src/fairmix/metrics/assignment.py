@@ -12,6 +12,7 @@ from fairmix.input.groups import Groups, encode_groups
 
 Array = NDArray[np.float64]
 
+# Rounding leaves about 1e-16 per cluster, so a row that is off by more was never normalised.
 TOLERANCE = 1e-6  # on the sum of a row of float64 probabilities
 
 

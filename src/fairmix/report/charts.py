@@ -124,6 +124,7 @@ def front_chart(front: ParetoFront, gaps: Sequence[float], chosen: int) -> dict[
                 "mark": {"type": "point", "filled": True, "cursor": "pointer"},
                 "encoding": {
                     **{k: {"field": "kind", "type": "nominal", **v} for k, v in look.items()},
+                    # By size and outline, not by colour, which says what kind of point it is.
                     "size": {"condition": {**chosen_test, "value": 260}, "value": 110},
                     "stroke": {"condition": {**chosen_test, "value": "currentColor"}},
                     "strokeWidth": {"condition": {**chosen_test, "value": 2}, "value": 0},
