@@ -70,6 +70,7 @@ def model_card(
     ---
     """
     check_is_fitted(model)
+    # Titles are those of skops, so that a card reads like others on a hub.
     sections = {
         "# Model description": _description(model),
         "## Intended uses & limitations": _uses(model, intended_use),
@@ -137,6 +138,7 @@ def _uses(model: FairMixture, intended_use: str | None) -> list[str]:
         why = "Fewer than two groups are judged" if known else "No groups were given"
         limits[0] = f"{why}, so nothing is known of how groups spread over clusters."
         limits[1] = "The figures below are of the training data."
+        # Without any groups, there are none that were left out.
         if not known:
             del limits[2]
     if model.unjudged_groups_:
@@ -191,6 +193,7 @@ def _data(model: FairMixture) -> list[str]:
         ("solver", f"{model.solver}, {model.n_iter_} iterations"),
     ]
     n_rows = int(model.group_sizes_.sum()) + sum(model.unjudged_groups_.values())
+    # Rows are counted by their groups, so without groups their number is not known.
     if n_rows:
         facts.insert(0, ("rows", f"{n_rows:,}"))
     facts += [(_text(name), _text(value)) for name, value in _metadata(model)]
@@ -206,6 +209,7 @@ def _parameters(model: FairMixture) -> list[str]:
     rows = [
         (f"`{name}`", _text(repr(value)))
         for name, value in model.get_params(deep=False).items()
+        # As in model files: a card that is passed on names no path of a machine.
         if name not in LOCAL_PARAMETERS
     ]
     return [_table(("Hyperparameter", "Value"), rows)]
@@ -240,6 +244,7 @@ def _evaluation(model: FairMixture, certificate: Certificate | None) -> list[str
 def _gap(model: FairMixture, of: str) -> str:
     value = model.label_gap_ if of == "labels" else model.soft_gap_
     verdict = verdict_of(model)
+    # The bound is on one of the two gaps, and only that one is judged.
     if verdict.met is None or of != model.gap_of:
         return f"{value:.4f}"
     closely = verdict.holds and verdict.value > verdict.bound
@@ -304,5 +309,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def _text(value: object) -> str:
     """What a user named, as plain text on one line: it can be neither markup nor HTML."""
+    # One line, because a line break would end a row of a table.
     line = " ".join(str(value).split())
+    # Quotes matter within attributes of HTML only, where no name is put.
     return MARKUP.sub(r"\\\1", html.escape(line, quote=False))

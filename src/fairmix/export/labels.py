@@ -41,6 +41,7 @@ class LabelFile:
     """
 
     def __init__(self, path: Path, *, every_row: bool = False, held_out: bool = False) -> None:
+        # 32 bits, as `labels_` of this package and of scikit-learn's KMeans.
         fields = [pa.field("cluster", pa.int32(), nullable=not every_row)]
         if held_out:
             fields.append(pa.field("held_out", pa.bool_()))
@@ -53,6 +54,8 @@ class LabelFile:
         return self
 
     def __exit__(self, *error: object) -> None:
+        # Closed also after an error: a Parquet file without its footer is unreadable, labels and
+        # all.
         try:
             self._flush()
         finally:
@@ -78,6 +81,7 @@ class LabelFile:
         if kept is None:
             columns = [pa.array(np.asarray(labels, dtype=np.int32))]
         else:
+            # Zero is a placeholder, which the mask hides.
             cluster = np.zeros(len(kept), dtype=np.int32)
             cluster[kept] = labels
             columns = [pa.array(cluster, mask=~kept)]

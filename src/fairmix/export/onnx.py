@@ -85,10 +85,12 @@ def to_onnx(model: FairMixture) -> ModelProto:
             "graph sees each row on its own. Fit with ties='together'."
         )
     graph = Graph()
+    # Read from the estimator, because `set_params` may change it after the fit.
     columns = replace(fitted.columns, ignore_unknown=model.handle_unknown == "ignore")
     rows = _rows(graph, columns, getattr(model, "feature_names_in_", None))
     logits = _mixture(graph, fitted, rows)
     if fitted.offsets is not None:
+        # All terms are divided here, once, rather than in the graph for every row.
         offsets = fitted.offsets / fitted.temperature
         if fitted.propensity is None:
             groups = graph.codes(GROUP, model.groups_.tolist())
@@ -112,6 +114,7 @@ class Graph:
 
     def input(self, name: str, kind: str, width: int) -> str:
         """An input of shape (n_rows, width); kind is DOUBLE, INT64 or STRING."""
+        # Inputs, outputs and nodes share one set of names in ONNX.
         taken = {LABEL, PROBABILITIES, *(known.name for known in self._inputs)}
         if not name or name in taken or name.startswith(INNER):
             raise ValueError(
@@ -143,6 +146,7 @@ class Graph:
 
         With ``gaps`` an empty text is missing: the code after those of the categories.
         """
+        # A caller who has whole numbers should not have to format them as we do.
         whole = all(_is_int64(level) for level in levels)
         texts = [*levels, NO_TEXT] if gaps and NO_TEXT not in levels else levels
         keys = {"keys_int64s": list(map(int, levels))} if whole else {"keys_strings": texts}
@@ -155,6 +159,7 @@ class Graph:
             default_int64=unknown,
             domain="ai.onnx.ml",
         )
+        # Since opset 13, axes are an input of Squeeze and ReduceSum, not an attribute.
         return self.node("Squeeze", codes, self.constant(np.array([1])))
 
     def known(self, numbers: str, absent: str | None) -> str:
@@ -196,6 +201,7 @@ class Graph:
             producer_name="fairmix",
             producer_version=__version__,
         )
+        # An invalid graph fails here and not in a runtime far away.
         self._onnx.checker.check_model(made)
         return made
 
@@ -210,6 +216,8 @@ def _import_onnx() -> Any:
 
 def _is_int64(text: str) -> bool:
     """Whether a category is a whole number, written as Python does."""
+    # `int` accepts digits of other scripts, underscores and leading zeros, and would merge
+    # categories; the length is checked first because it is slow for, or refuses, very long texts.
     digits = text.removeprefix("-")
     if not digits.isascii() or not digits.isdigit() or len(digits) > len(str(INT64.max)):
         return False
@@ -220,6 +228,7 @@ def _rows(graph: Graph, columns: Columns, feature_names: NDArray[Any] | None) ->
     """Inputs, and from them what ``Columns.rows`` gives."""
     names = columns.names if feature_names is None else tuple(feature_names.tolist())
     codes = []
+    # What was fitted as one array stays one input; named columns keep their names.
     if feature_names is None and not columns.categorical:
         numbers: str | None = graph.input(TABLE, "DOUBLE", len(names))
     else:
@@ -236,6 +245,7 @@ def _rows(graph: Graph, columns: Columns, feature_names: NDArray[Any] | None) ->
         numbers = graph.node("Sub", numbers, graph.constant(columns.mean))
         numbers = graph.node("Div", numbers, graph.constant(columns.scale))
     absent = None
+    # For other families NaN stays in the numbers and reaches the answer, which turns it into -1.
     if numbers is not None and not columns.complete:
         absent = graph.node("IsNaN", numbers)
     return RowNames(numbers, absent, codes)
@@ -251,7 +261,8 @@ def _mixture(graph: Graph, model: Model, rows: RowNames) -> str:
 def _propensity(graph: Graph, propensity: Propensity, columns: Columns, rows: RowNames) -> str:
     """P(group | x), (n, M)."""
     coefficients, start = propensity.coefficients, 0
-    # What a missing value adds, for each column.
+    # What a missing value adds, for each column. `propensity.gaps` counts numeric columns first,
+    # whatever their places in X.
     gaps = np.zeros((len(columns.names), len(coefficients)))
     gaps[list(propensity.gaps)] = coefficients[:, coefficients.shape[1] - len(propensity.gaps) :].T
     scores = graph.constant(propensity.intercepts)
@@ -288,5 +299,6 @@ def _answer(graph: Graph, logits: str) -> None:
     probabilities = graph.node("Softmax", logits, axis=1, output=PROBABILITIES)
     axes = graph.constant(np.array([1]))
     unknown = graph.node("IsNaN", graph.node("ReduceSum", probabilities, axes, keepdims=0))
+    # Of the logits: probabilities may round to the same number where logits differ.
     largest = graph.node("ArgMax", logits, axis=1, keepdims=0)
     graph.node("Where", unknown, graph.constant(np.array(UNKNOWN)), largest, output=LABEL)

@@ -15,9 +15,11 @@ import struct
 import zlib
 from pathlib import Path
 
-# A model file, and what its parts grow to in memory, is at most this many bytes.
+# A model file, and what its parts grow to in memory, is at most this many bytes. Far below 4 GiB,
+# from where on the zip format needs zip64 records, which the reader does not know.
 MAX_BYTES = 2**28
 MAX_MEMBERS = 32  # a document and a dozen arrays, with room for those of new families
+# No dot but the last and no slash: a zip tool that unpacks the file stays in its folder.
 MEMBER_NAME = re.compile(r"[a-z_]{1,40}\.(?:json|npy)")
 
 # Records of the zip format: a member, its entry in the directory, the end of the directory.
@@ -46,6 +48,7 @@ class ModelFileError(ValueError):
 def pack(members: dict[str, bytes]) -> bytes:
     """The archive of some members; the same members give the same bytes."""
     body, directory = bytearray(), bytearray()
+    # Sorted and without a clock, so that the same model gives the same bytes.
     for name, content in sorted(members.items()):
         known = (
             *(0, 0, 0, FIRST_DAY),  # flags, method (stored), time, date
@@ -70,6 +73,8 @@ def unpack(data: bytes) -> dict[str, bytes]:
     """The members of an archive that ``pack`` made; any other bytes are refused."""
     if not data.startswith(LOCAL_MARK):
         raise ModelFileError("it is no fairmix model file.")
+    # First of all, so that a damaged file is called damaged, whatever the damage would look like
+    # further on.
     sealed, digest = data[:-DIGEST_LENGTH], data[-DIGEST_LENGTH:]
     if hashlib.sha256(sealed).hexdigest().encode("ascii") != digest:
         raise ModelFileError(
@@ -79,12 +84,15 @@ def unpack(data: bytes) -> dict[str, bytes]:
     members: dict[str, bytes] = {}
     start = 0
     while data.startswith(LOCAL_MARK, start):
+        # Whoever makes a file can also make its checksum, so from here on nothing is trusted.
         if len(members) == MAX_MEMBERS:
             raise ModelFileError(f"it has more than {MAX_MEMBERS} members.")
         name, content, start = _member(data, start)
         if name in members:
             raise ModelFileError(f"it has two members {name!r}.")
         members[name] = content
+    # Instead of checking field by field: what we would not write, such as a directory that names
+    # other sizes than the members, is refused without having been thought of.
     if pack(members) != data:
         raise ModelFileError(
             "it is not laid out as fairmix does it, so another program wrote it. Save the model "
@@ -106,6 +114,7 @@ def _member(data: bytes, start: int) -> tuple[str, bytes, int]:
     end = begin + size
     if end > len(data):
         raise ModelFileError("it has a member that is longer than the file.")
+    # Never fails: the name goes into a message.
     name = data[start + LOCAL.size : begin].decode("ascii", "backslashreplace")
     if not MEMBER_NAME.fullmatch(name):
         raise ModelFileError(f"it has a member {name[:60]!r}, which no model file has.")
@@ -114,9 +123,12 @@ def _member(data: bytes, start: int) -> tuple[str, bytes, int]:
 
 def read_bytes(path: Path) -> bytes:
     """The bytes of a regular file of bounded size."""
+    # A named pipe would make `open` wait, and a device may have no end.
     if path.exists() and not path.is_file():
         raise ModelFileError("it is no regular file.")
     with open(path, "rb") as file:
+        # Of the open file, and no more is read: the path may name another file by now, or a longer
+        # one.
         size = os.fstat(file.fileno()).st_size
         if size > MAX_BYTES:
             raise ModelFileError(f"it has {size:,} bytes, and a model file at most {MAX_BYTES:,}.")

@@ -44,6 +44,7 @@ def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
     """The snapshot that a document and arrays describe."""
     fields, arrays = Fields(document, "model.json"), Arrays(given)
     version = _version(fields)
+    # In the order in which sizes become known: columns and groups give the shapes of the arrays.
     parameters = _parameters(fields.mapping("parameters"))
     columns, set_aside, feature_names = _columns(fields.section("columns"), arrays)
     groups = _groups(fields.section("groups"))
@@ -61,6 +62,7 @@ def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
     figures = {name: _figure(found, name) for name in SCALARS}
     rule = _rule(parameters)
     history = _history(found, arrays, compared)
+    # Both say the same, and two sources must not disagree.
     if found.whole("n_iter_") != len(history):
         raise ModelFileError("model.json: fitted: n_iter_ is not the length of the history.")
     fitted = Fitted(
@@ -100,6 +102,8 @@ def _version(fields: Fields) -> str:
 def _parameters(given: dict[str, Any]) -> dict[str, Any]:
     """Constructor parameters; the estimator checks their names and values."""
     for name, value in given.items():
+        # `checkpoint` names a path that `fit` would write to: it must not come from a stranger's
+        # file.
         wrong = name in LOCAL_PARAMETERS or isinstance(value, dict)
         if isinstance(value, list):
             wrong = name not in LISTED or any(isinstance(entry, list | dict) for entry in value)
@@ -112,6 +116,7 @@ def _columns(roles: Fields, arrays: Arrays) -> tuple[Columns, tuple[str, ...], A
     """Kinds of the columns, those that are not features, and the names that X had."""
     names = roles.texts("names")
     categorical = roles.wholes("categorical", high=len(names) - 1)
+    # Levels go with these positions one by one, and code that joins the two relies on the order.
     if sorted(set(categorical)) != categorical:
         raise ModelFileError("model.json: columns: categorical is not sorted.")
     levels = roles.lists_of_texts("categories", len(categorical))
@@ -126,6 +131,7 @@ def _columns(roles: Fields, arrays: Arrays) -> tuple[Columns, tuple[str, ...], A
         found = roles.texts("feature_names")
         if len(found) != len(names):
             raise ModelFileError("model.json: columns: not as many feature_names as names.")
+        # object, as scikit-learn has it for feature_names_in_.
         feature_names = np.array(found, dtype=object)
     roles.done()
     return Columns(names, tuple(categorical), levels, mean, scale), set_aside, feature_names
@@ -143,6 +149,7 @@ def _groups(groups: Fields) -> Groups:
     if not unjudged.keys().isdisjoint(names):
         raise ModelFileError("model.json: groups: a group is judged and unjudged.")
     groups.done()
+    # No codes: the groups of rows never leave the process of the fit.
     return replace(
         Groups.none(), names=names, sizes=np.array(sizes, dtype=np.intp), unjudged=unjudged
     )
@@ -150,8 +157,11 @@ def _groups(groups: Fields) -> Groups:
 
 def _rule(parameters: Mapping[str, Any]) -> Rule:
     """What was asked for; the estimator then checks the values of all parameters."""
+    # The estimator's defaults, for what a file does not name; it is in a room above this one and
+    # cannot be asked.
     bound = parameters.get("max_gap", 0.01)
     bounded = parameters.get("fairness_strength", "auto") == "auto"
+    # No error for a wrong type here: the estimator has the better words for it.
     known = bounded and isinstance(bound, int | float)
     return Rule(
         criterion=parameters.get("criterion", "gap"),
@@ -176,6 +186,7 @@ def _fairness(
             sizes = np.maximum(groups.sizes, 1)
             found["resolution_"] = label_resolution(rule.criterion, sizes, rates.shape[1])
     for name, value in found.items():
+        # Not `value < 0`, which a NaN would pass.
         if not value >= 0:
             raise ModelFileError(f"model.json: fitted: {name} is {value}, not a number from 0.")
     return Fairness(
@@ -192,6 +203,7 @@ def _model(
     mixture: Fields, slots: Fields | None, arrays: Arrays, columns: Columns, n_groups: int
 ) -> Model:
     n_components = mixture.whole("n_components", 1)
+    # Before theta is taken, whose length it decides.
     family = _family(mixture, arrays, columns, n_components)
     # Beside theta there are the logits of all components, and they may be far more.
     if n_components * family.n_features * 8 > MAX_BYTES:
@@ -207,8 +219,11 @@ def _model(
     temperature = mixture.number("temperature")
     if temperature <= 0:
         raise ModelFileError(f"model.json: mixture: temperature is {temperature}, not positive.")
+    # Not in the file, because it follows from the family.
     columns = replace(columns, complete=not family.takes_missing)
     aware = tilted and propensity is None
+    # Files of earlier versions lack it. An aware map may have a propensity as well: it places rows
+    # of groups that are not judged.
     if mixture.holds("aware"):
         aware = mixture.flag("aware")
         if aware is not (tilted and (aware or propensity is None)):
@@ -230,6 +245,7 @@ def _family(mixture: Fields, arrays: Arrays, columns: Columns, n_components: int
         if not columns.levels:
             raise ModelFileError("model.json: columns: names is empty.")
         return categorical
+    # From the register, so that a family of your own can be read back once it is registered.
     name = mixture.text("covariance_type", tuple(FAMILIES))
     stored = Stored(n_components, len(columns.numeric), name, mixture, arrays)
     return joined(FAMILIES[name].read(stored), levels)
@@ -254,6 +270,8 @@ def _propensity(slots: Fields, arrays: Arrays, columns: Columns, n_groups: int) 
     if lengths:
         flat = arrays.integers("propensity_slots", sum(lengths))
         codes = tuple(np.split(flat.astype(np.intp), list(accumulate(lengths))[:-1]))
+    # There are at most as many indicator columns as categories; a forged slot would make a huge
+    # table of them.
     if any(slot.min() < 0 or slot.max() >= len(slot) for slot in codes):
         raise ModelFileError("propensity_slots.npy holds a slot that is not there.")
     propensity = Propensity(
@@ -272,10 +290,12 @@ def _try_propensity(propensity: Propensity, columns: Columns) -> None:
     numbers = np.zeros((1, len(columns.numeric))) if columns.numeric else None
     codes = np.zeros((1, len(columns.levels)), dtype=np.intp) if columns.levels else None
     with np.errstate(all="ignore"):
+        # If the sum of all is finite, so is the score of a row whose powers are at most 1.
         largest = np.abs(propensity.coefficients).sum(axis=1) + np.abs(propensity.intercepts)
         if not np.isfinite(largest).all():
             raise ModelFileError("propensity_coefficients.npy holds numbers that are too large.")
         try:
+            # Any row will do: shapes do not depend on its values.
             propensity(Rows(numbers, codes))
         except ValueError:
             raise ModelFileError(
@@ -285,6 +305,7 @@ def _try_propensity(propensity: Propensity, columns: Columns) -> None:
 
 def _check_parameters(model: Model) -> None:
     """Refuse parameters without densities."""
+    # What overflows is refused below, and a warning beside the error would only confuse.
     with np.errstate(all="ignore"):
         logits = model.mixture.logits(model.theta)
         try:

@@ -37,6 +37,7 @@ def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
         "parameters": {
             name: _plain(name, value)
             for name, value in parameters.items()
+            # A file for strangers names neither paths nor a number of threads.
             if name not in LOCAL_PARAMETERS
         },
         "columns": _columns(snapshot),
@@ -50,7 +51,10 @@ def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
         "fitted": {
             **{name: _number(published[name]) for name in SCALARS},
             "n_iter_": len(fitted.history),
+            # Left out, not null: the reader must accept its absence anyway, in files of earlier
+            # versions.
             **({} if fitted.n_passes is None else {"n_passes_": float(fitted.n_passes)}),
+            # A NumPy bool is no JSON value.
             "converged_": bool(fitted.converged),
             "filled_clusters": fitted.filled,
             "history": list(fitted.history.dtype.names or ()),
@@ -87,6 +91,7 @@ def _mixture(model: Model) -> dict[str, Any]:
 def _propensity(propensity: Propensity | None) -> dict[str, Any] | None:
     if propensity is None:
         return None
+    # All slots are one array, whose name is known beforehand; the lengths cut it again.
     return {"slots": [len(slot) for slot in propensity.slots], "gaps": list(propensity.gaps)}
 
 
@@ -99,6 +104,7 @@ def _arrays(fitted: Fitted) -> dict[str, Array]:
         "scale": model.columns.scale,
         **model.mixture.family.arrays(),
         "rates": fitted.fairness.rates,
+        # Plain columns: the reader takes no structured types, and the names are in the document.
         "history": np.stack([history[name] for name in history.dtype.names or ()], axis=1),
     }
     if model.propensity is not None:
@@ -120,6 +126,7 @@ def _number(value: float) -> float | None:
 
 def _plain(name: str, value: Any) -> Any:
     """A parameter as JSON can hold it."""
+    # NumPy scalars have it as well as arrays: `max_gap=np.float64(0.1)` is a plain number here.
     if hasattr(value, "__array__"):
         value = np.asarray(value).tolist()
     if isinstance(value, list | tuple):
@@ -134,6 +141,7 @@ def _plain(name: str, value: Any) -> Any:
 
 def _checked(metadata: Mapping[str, Any]) -> dict[str, Any]:
     try:
+        # There and back: json turns tuples into lists and keys into texts without a word.
         same: Any = json.loads(json.dumps(metadata, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"metadata cannot be written as JSON: {error}.") from None

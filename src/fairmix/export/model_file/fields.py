@@ -39,6 +39,7 @@ class Fields:
     def has(self, name: str) -> bool:
         """Whether a value, which must be there, is not null."""
         value = self.value(name)
+        # Put back, to be taken by a reader that checks its type; a null is done with.
         if value is not None:
             self._values[name] = value
         return value is not None
@@ -99,6 +100,7 @@ class Fields:
     def number(self, name: str, low: float = -np.inf) -> float:
         """A finite number."""
         value = self.value(name)
+        # In Python a bool is a whole number, in JSON it is not.
         if not isinstance(value, float | int) or isinstance(value, bool) or not value >= low:
             limit = f" of at least {low:g}" if low > -np.inf else ""
             raise _wrong(self._at(name), value, f"a number{limit}")
@@ -113,6 +115,8 @@ class Fields:
 
     def done(self) -> None:
         """Refuse what was not taken."""
+        # A field that is not understood may change what the others mean, so ignoring it would
+        # misread the file.
         if self._values:
             raise ModelFileError(f"{self._place} has an unknown field {min(self._values)!r}.")
 
