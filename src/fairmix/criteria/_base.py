@@ -45,6 +45,7 @@ class Face(NamedTuple):
     normals: FloatArray
 
 
+# A protocol, not a base class: a criterion of a user needs the methods, not an import from here.
 class Criterion(Protocol):
     """A measure of the rates, zero when all groups have the same, and the sets that it bounds."""
 

@@ -33,6 +33,7 @@ class LargestOverClusters:
     def gradient(self, rates: FloatArray) -> FloatArray:
         """Slopes of the worst cluster."""
         out = np.zeros_like(rates)
+        # One of several that are equally bad is enough for a subgradient.
         worst = self.measure.values(rates).argmax()
         out[:, worst] = self.measure.slopes(rates)[:, worst]
         return out
@@ -43,11 +44,15 @@ class LargestOverClusters:
 
     def shrink(self, rates: FloatArray, amount: float) -> FloatArray:
         """All clusters above a common level come down to it; their amounts add up to ``amount``."""
+        # Paths of many groups are long; few groups keep them, and with them their bits (decision
+        # record 0017).
         if len(rates) > FEW_GROUPS:
             return _levelled(self.measure, rates, amount)
         paths = _paths(self.measure, rates)
         levels = np.unique(np.concatenate([path.values for path in paths]))
         spent = np.sum([_amount(path, levels) for path in paths], axis=0)
+        # Negated, because np.interp needs rising points and amounts fall as levels rise. At level
+        # 0, the first, everything is spent.
         level = float(np.interp(-amount, -spent, levels)) if spent[0] > amount else 0.0
         return _cut(self.measure, rates, level)
 
@@ -124,6 +129,7 @@ class LargestOverClusters:
 class SumOverClusters:
     """All clusters count."""
 
+    # Not any measure: only this one can be cut to a sum over clusters.
     measure: MeanPair
 
     def value(self, rates: FloatArray) -> float:
@@ -143,6 +149,8 @@ class SumOverClusters:
         left = np.sum([np.interp(amounts, path.amounts, path.values) for path in paths], axis=0)
         if left[0] <= bound:
             return rates.copy()
+        # Projecting onto a ball is shrinking by the right amount, and that amount is read off the
+        # paths.
         return self.shrink(rates, float(np.interp(-bound, -left, amounts)))
 
     def shrink(self, rates: FloatArray, amount: float) -> FloatArray:
@@ -153,6 +161,7 @@ class SumOverClusters:
         """The sum over all clusters keeps its value."""
         slope, moves = _cut_slope(self.measure, rates, projected)
         square = np.vdot(moves, moves)
+        # A full matrix: one bound on a sum ties all clusters to each other.
         return slope - np.einsum("gk,hl->gkhl", moves, moves) / square if square > 0 else slope
 
     def face(self, rates: FloatArray, projected: FloatArray) -> Face:
@@ -226,11 +235,13 @@ def _subsets(means: FloatArray, sizes: FloatArray, error: float) -> float:
     """
     n_groups, n_clusters = means.shape
     pairs = list(combinations(range(n_groups), 2))
+    # log(2^K - 2), without 2^K, which overflows for large K.
     log_unions = n_clusters * np.log(2) + np.log1p(-(2.0 ** (1 - n_clusters)))
     log = log_unions + np.log(len(pairs) / error)
     total = 0.0
     for a, b in pairs:
         if min(sizes[a], sizes[b]) == 0:
+            # The most that two groups can differ by: nothing is known of a group without rows.
             total += 2.0
             continue
         reach = np.sqrt((1 / sizes[a] + 1 / sizes[b]) * log / 2)
@@ -241,6 +252,7 @@ def _subsets(means: FloatArray, sizes: FloatArray, error: float) -> float:
 
 def _values(measure: Measure, rates: FloatArray) -> FloatArray:
     """The measure of each cluster of many rates (n, M, K), (n, K)."""
+    # Measures take clusters one by one, so many rates are a table of many clusters.
     flat = rates.transpose(1, 0, 2).reshape(rates.shape[1], -1)
     return measure.values(flat).reshape(len(rates), -1)
 
@@ -272,15 +284,19 @@ def _cut(measure: Measure, rates: FloatArray, level: float) -> FloatArray:
     if level > 0 and len(rates) > 2:
         return measure.cut(rates, level)
     middle = rates.mean(axis=0)
+    # The same for all measures, whose `cut` is for positive levels.
     if level <= 0:
         return np.broadcast_to(middle, rates.shape).copy()
     away = np.clip(rates - middle, -level / 2, level / 2)
+    # Rates within the level keep their bits, since whoever differentiates asks which clusters
+    # changed.
     return np.where(np.ptp(rates, axis=0) <= level, rates, middle + away)
 
 
 def _levelled(measure: Measure, rates: FloatArray, amount: float) -> FloatArray:
     """``shrink`` by Newton's method on the level: amounts fall with it, convex and in pieces."""
     middle = rates.mean(axis=0)
+    # The amount pays for all that is above level 0, so only the means are left.
     if measure.dual_norms(rates - middle).sum() <= amount:
         return np.broadcast_to(middle, rates.shape).copy()
     values = measure.values(rates)
@@ -292,6 +308,7 @@ def _levelled(measure: Measure, rates: FloatArray, amount: float) -> FloatArray:
     for _ in range(rates.size + np.finfo(rates.dtype).nmant):
         if abs(goal - level) <= 1e-15 * top:  # a few units of the last digit
             break
+        # Newton's step may overshoot 0, where `_cut` is of another form.
         level = goal if goal > 0 else level / 2
         cut = _cut(measure, rates, level)
         moves = _met(measure, rates, cut)[2]
@@ -328,6 +345,7 @@ def _cut_slope(
     """
     n_groups, n_clusters = rates.shape
     was_cut = (cut != rates).any(axis=0)
+    # M^2 comparisons per cluster: for few groups only, others use `_met`.
     met = np.abs(cut.T[:, :, None] - cut.T[:, None, :]) <= MET
     average = np.where(was_cut[:, None, None], met, np.eye(n_groups, dtype=bool))
     average = average / average.sum(axis=2, keepdims=True)

@@ -70,6 +70,7 @@ class MeanPair:
 
     @staticmethod
     def _coefficients(n_groups: int) -> FloatArray:
+        # At least 1, so that a single group has the value 0 and not 0 / 0.
         pairs = max(n_groups * (n_groups - 1) / 2, 1)
         return (2 * np.arange(n_groups) - n_groups + 1) / pairs
 
@@ -88,6 +89,7 @@ class MeanPair:
     def slopes(self, rates: FloatArray) -> FloatArray:
         """Coefficient of each rate."""
         out = np.empty_like(rates)
+        # Any order of equal rates gives a subgradient; a stable one gives the same at each call.
         order = np.argsort(rates, axis=0, kind="stable")
         out[order, np.arange(rates.shape[1])] = self._coefficients(len(rates))[:, None]
         return out
@@ -151,6 +153,7 @@ class MeanPair:
                 break
         out = np.empty(rates.size)
         out[order.ravel()] = np.repeat(lowered, size.astype(np.intp))
+        # Rates that need not move keep their bits: see `_met`, which asks whether anything differs.
         return np.where(amounts > 0, out.reshape(n_clusters, n_groups).T, rates)
 
     def path(self, column: FloatArray) -> Path:
@@ -162,8 +165,10 @@ class MeanPair:
         while len(position) > 1:
             meet = np.diff(position) / np.diff(speed)
             first = int(meet.argmin())
+            # Three that meet at once may come apart by rounding, and time must not run back.
             now = max(float(meet[first]), amounts[-1])
             pair = slice(first, first + 2)
+            # A pool moves with the mean speed of its members, as one body with their mass.
             share = size[pair] / size[pair].sum()
             position[first], speed[first] = share @ position[pair], share @ speed[pair]
             size[first] += size[first + 1]
@@ -187,6 +192,8 @@ class MeanPair:
             return np.zeros(multipliers.shape[1])
         m = np.arange(1, n_groups)[:, None]
         largest = np.sort(multipliers, axis=0)[::-1].cumsum(axis=0)[:-1]
+        # The extreme points of the unit ball have m groups at one rate and the others at another;
+        # the scale gives them the value 1.
         scale = n_groups * (n_groups - 1) / (2 * m * (n_groups - m))
         return np.asarray((largest * scale).max(axis=0))
 
@@ -260,6 +267,7 @@ class WorstPair:
         f0, f1 = imbalance(left), imbalance(right)
         a0, a1 = knots[left, clusters], knots[right, clusters]
         a = a0 - f0 * (a1 - a0) / np.where(f1 > f0, f1 - f0, 1)
+        # To the bit: `_cut_slope` and `_met` take a cluster for cut where anything differs.
         inside = np.ptp(rates, axis=0) <= level
         return np.where(inside, rates, np.clip(rates, a, a + level))
 
@@ -275,12 +283,14 @@ class WorstPair:
         low_amounts, low = self._levels(-column)
         last = float(np.maximum(column - column.mean(), 0).sum())
         amounts = np.unique(np.concatenate([top_amounts, low_amounts, [last]]))
+        # Beyond this, the top would be cut below the bottom.
         amounts = amounts[amounts <= last]
         values = np.interp(amounts, top_amounts, top) + np.interp(amounts, low_amounts, low)
         return Path(amounts, np.maximum(values, 0.0))
 
     def shrink(self, column: FloatArray, amount: float) -> FloatArray:
         """Cut the top and the bottom by ``amount`` each."""
+        # All that is above the mean is cut, and as much below it: nothing but the mean is left.
         if amount >= np.maximum(column - column.mean(), 0).sum():
             return np.full_like(column, column.mean())
         high = np.interp(amount, *self._levels(column))
@@ -302,6 +312,7 @@ class WorstPair:
     def largest(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """One group at its top, another one at its bottom."""
         reach = high[:, None, :] - low[None, :, :]
+        # A group is not compared with itself, whose interval may be the widest.
         reach[np.arange(len(low)), np.arange(len(low))] = 0.0
         return np.asarray(reach.max(axis=(0, 1)))
 

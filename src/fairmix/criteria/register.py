@@ -18,6 +18,8 @@ from fairmix.criteria.measures import MeanPair, WorstPair
 # By name. All who list or choose a criterion read this when they need it, so one of your own counts
 # from the line that adds it.
 CRITERIA: dict[str, Criterion] = {
+    # The paper's Delta; the pairs of groups are counted once, so that two groups are a special
+    # case.
     "gap": LargestOverClusters(MeanPair()),
     "additive_gap": SumOverClusters(MeanPair()),
     "worst_pair_gap": LargestOverClusters(WorstPair()),

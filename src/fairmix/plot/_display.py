@@ -50,6 +50,7 @@ class Display(ABC):
         self
             The picture, with ``ax_`` and ``figure_``.
         """
+        # Kept, as in the Displays of scikit-learn, so that a caller can change what was drawn.
         self.ax_ = _new_axes() if ax is None else ax
         self.figure_ = self.ax_.figure
         self._draw(self.ax_)
@@ -70,6 +71,7 @@ def _new_axes() -> Axes:
             "Plots need matplotlib, which is not installed. Install the extra plot: "
             "pip install 'fairmix[plot]'."
         ) from error
+    # Constrained: legends beside the axes would otherwise be cut off.
     return pyplot.subplots(layout="constrained")[1]
 
 
@@ -85,12 +87,14 @@ def draw_points(
     A kind is which points it has, its name in the legend, and its style.
     """
     front = np.flatnonzero(on_front)
+    # By x, whatever the order of the fits: a line in their order would go back and forth.
     front = front[np.argsort(x[front], kind="stable")]
     # Below the points, which are what was measured; the line only leads the eye.
     (line,) = ax.plot(x[front], y[front], color=GREY, linewidth=1, zorder=1)
     points = {
         kind: ax.scatter(x[chosen], y[chosen], label=label, zorder=2, **style)
         for kind, (chosen, label, style) in kinds.items()
+        # A kind without points would still have its line in the legend.
         if chosen.any()
     }
     ax.grid(alpha=0.3)

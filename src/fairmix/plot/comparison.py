@@ -87,6 +87,7 @@ class ComparisonDisplay(Display):
         """
         points = comparison.points(held_out=held_out)
         where = ", held-out rows" if held_out else ""
+        # Methods of all kinds have labels, so a comparison is always about theirs.
         x_name = TITLES["label_gap"].replace("gap", comparison.criterion.replace("_", " "), 1)
         return cls(
             names=[name for name, *_ in points],
@@ -107,6 +108,7 @@ class ComparisonDisplay(Display):
         ax.set(xlabel=self.x_name, ylabel=self.y_name)
         # Room for the names of the outermost points.
         ax.margins(0.08)
+        # matplotlib warns of a legend without entries.
         if self.points_:
             ax.legend()
 
@@ -119,6 +121,7 @@ class ComparisonDisplay(Display):
         )
         for i, name in enumerate(self.names):
             distance = np.square(place - place[i]).sum(axis=1)
+            # Otherwise every point is its own neighbour.
             distance[i] = np.inf
             right, above = self.gap[i] <= middle, self.cost[i] >= self.cost[distance.argmin()]
             name_point(ax, name, self.gap[i], self.cost[i], right=right, above=above)

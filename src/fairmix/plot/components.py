@@ -114,6 +114,7 @@ class ComponentsDisplay(Display):
         names = [str(titles[j]) for j in roles.numeric]
         scale = np.ones(values.shape[1]) if roles.scale is None else roles.scale
         shift = np.zeros(values.shape[1]) if roles.mean is None else roles.mean
+        # Parameters are in standardised units, the picture is in those of X.
         means = estimator.means_ * scale + shift
         full = _full(estimator.covariances_, estimator.covariance_type, *means.shape)
         covariances = full * np.outer(scale, scale)
@@ -154,6 +155,8 @@ class ComponentsDisplay(Display):
         found = encode_groups(labels, n_rows=len(values), argument="labels")
         parts = [values[found.codes == k] for k in range(len(found.names))]
         means = np.array([part.mean(axis=0) for part in parts])
+        # bias=True: a cluster of one row has the covariance 0, not NaN. Of one column `np.cov` is a
+        # number; the error about that comes later, in words.
         covariances = np.array(
             [np.atleast_2d(np.cov(part.T, bias=True)) for part in parts], dtype=np.float64
         )
@@ -174,7 +177,8 @@ class ComponentsDisplay(Display):
         """Show all in two dimensions: ``(x - centre) @ plane``."""
         centre, plane, axis_names = _plane(values, names, columns)
         rng = np.random.default_rng(0)
-        # The same rows at each call, and not the first ones, which may be sorted.
+        # The same rows at each call, and not the first ones, which may be sorted. Points only;
+        # means and covariances are of all rows.
         few = rng.permutation(len(values))[:SHOWN]
         means, covariances = moments
         return cls(
@@ -187,6 +191,7 @@ class ComponentsDisplay(Display):
         ).plot(ax)
 
     def _draw(self, ax: Axes) -> None:
+        # Here, because matplotlib is an extra.
         from matplotlib.patches import Ellipse
 
         colours = [PALETTE[k % len(PALETTE)] for k in range(len(self.means))]
@@ -195,9 +200,12 @@ class ComponentsDisplay(Display):
         self.points_ = ax.scatter(x, y, s=6, c=shades, alpha=0.35, linewidths=0)
         self.ellipses_ = []
         for k, (mean, covariance) in enumerate(zip(self.means, self.covariances, strict=True)):
+            # For symmetric matrices: real numbers, sorted, also where `eig` would round to complex
+            # ones.
             variances, directions = np.linalg.eigh(covariance)
             # From small to large; the first axis of an ellipse is the long one.
             long, short = 2 * REACH * np.sqrt(np.maximum(variances[::-1], 0))
+            # The last direction is the long one; arctan2 takes y before x.
             angle = np.degrees(np.arctan2(*directions[::-1, 1]))
             ellipse = Ellipse(mean, long, short, angle=angle, fill=False, lw=1.8, ec=colours[k])
             self.ellipses_.append(ax.add_patch(ellipse))
@@ -217,6 +225,7 @@ def _full(covariances: NDArray[Any], kind: str, n_components: int, n_columns: in
         return given.reshape(-1, 1, 1) * np.broadcast_to(np.eye(n_columns), shape)
     if kind.endswith("diag"):
         return np.broadcast_to(given.reshape(-1, 1, n_columns) * np.eye(n_columns), shape)
+    # A tied matrix is the same one for all components.
     return np.broadcast_to(given, shape)
 
 
@@ -240,10 +249,12 @@ def _plane(
     _, lengths, directions = np.linalg.svd((values - centre) / spread, full_matrices=False)
     share = np.square(lengths) / np.square(lengths).sum()
     first, second = (f"principal component {j + 1} ({share[j]:.0%})" for j in range(2))
+    # The scale goes into the directions, so that points, means and covariances are mapped alike.
     return centre, directions[:2].T / spread[:, None], (first, second)
 
 
 def _position(column: str | int, names: list[str]) -> int:
+    # Names first: a column may be called by a number.
     if column in names:
         return names.index(str(column))
     if isinstance(column, int) and 0 <= column < len(names):

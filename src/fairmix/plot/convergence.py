@@ -66,6 +66,7 @@ class ConvergenceDisplay(Display):
         if not hasattr(estimator, "history_"):
             raise ValueError(f"{estimator!r} has no history_. Give a fitted FairMixture.")
         history = estimator.history_
+        # Without two groups the column is NaN, and an empty axis would suggest a gap of 0.
         gap = history["gap"] if len(estimator.groups_) > 1 else None
         return cls(objective=history["objective"], gap=gap).plot(ax)
 
@@ -76,14 +77,17 @@ class ConvergenceDisplay(Display):
         (self.line_,) = ax.plot(steps, self.objective, color=BLUE, label="objective", **few)
         ax.set(xlabel="iteration")
         ax.set_ylabel("objective per row", color=BLUE)
+        # There is no iteration 2.5.
         ax.locator_params(axis="x", integer=True)
         ax.grid(alpha=0.3)
         self.gap_ax_, self.gap_line_ = None, None
         if self.gap is not None:
+            # An axis of its own: a gap below 1 would be a flat line beside the objective.
             self.gap_ax_ = right = ax.twinx()
             dashed = {"color": ORANGE, "linestyle": "--", **few}
             (self.gap_line_,) = right.plot(steps, self.gap, label="gap", **dashed)
             right.set_ylabel(TITLES["soft_gap"], color=ORANGE)
             # From 0, so that the height of the line is the gap.
             right.set_ylim(bottom=0)
+            # Handles by hand, because a legend knows only the lines of its own axes.
             ax.legend(handles=[self.line_, self.gap_line_], loc="best")

@@ -151,12 +151,14 @@ class ParetoFrontDisplay(Display):
         x: str,
         y: str | None,
     ) -> Self:
+        # One row without a cost means categorical or missing values, and so no cost in any row.
         costless = any(isnan(row.cost) for row in rows)
         y = y or ("nll" if costless else "cost")
         check_choice("x", x, FAIRNESS)
         check_choice("y", y, QUALITY)
         if y == "cost" and costless:
             raise ValueError("y='cost', but the data have no numeric columns. Use y='nll'.")
+        # Anew for these axes: `row.dominated` is about the gap and the cost.
         points = list(zip(rows, dominated_rows(rows, x, y), strict=True))
         if x == "max_gap":
             # The plain mixture has no bound to stand at.
@@ -171,6 +173,7 @@ class ParetoFrontDisplay(Display):
             x=[getattr(row, x) for row in rows],
             y=[getattr(row, y) for row in rows],
             dominated=[below for _, below in points],
+            # Rows that are not judged, or have no bound, have missed nothing.
             met=[row.verdict != MISSED for row in rows],
             x_name=TITLES[named],
             y_name=TITLES[y],
@@ -178,6 +181,8 @@ class ParetoFrontDisplay(Display):
 
     def _draw(self, ax: Axes) -> None:
         plain = np.isinf(self.max_gap)
+        # Larger than a marker, because it lies over one: a missed point is drawn as one of the
+        # front or as dominated, too.
         cross = {"marker": "x", "color": RED, "s": 90}
         kinds: Kinds = {
             "front": (~self.dominated & ~plain, "on the front", FULL),
@@ -194,7 +199,8 @@ class ParetoFrontDisplay(Display):
         """Bounds beside the points, in turn on either side of the line: tight ones lie close."""
         bounded = np.flatnonzero(self.max_gap < inf)
         order = bounded[np.argsort(self.x[bounded], kind="stable")]
-        # Where the line falls, the free sides are below left and above right of it.
+        # Where the line falls, the free sides are below left and above right of it. It rises where
+        # x is the balance, which is better when it is higher.
         falling = order.size > 0 and self.y[order[0]] >= self.y[order[-1]]
         for place, i in enumerate(order):
             above = place % 2 == 1

@@ -123,8 +123,10 @@ class SelectionDisplay(Display):
         return cls(
             n_components=[row.n_components for row in rows],
             values={name: [getattr(row, name) for row in rows] for name in STYLES},
+            # By the rule of `Selection` itself, so that picture and table name the same number.
             best=rows[best_row(rows, criterion)].n_components,
             criterion=criterion,
+            # A criterion compares likelihoods; it knows neither of the bound nor of empty clusters.
             doubtful=[row.verdict == MISSED or row.non_empty < row.n_components for row in rows],
         ).plot(ax)
 
@@ -136,6 +138,7 @@ class SelectionDisplay(Display):
                 self.n_components, values, color=color, marker=marker, label=name.upper()
             )
         if self.doubtful.any():
+            # On the line that decides; crosses on all three would only repeat it.
             chosen = self.values[self.criterion][self.doubtful]
             label = "bound missed or empty clusters"
             where = self.n_components[self.doubtful]
@@ -149,6 +152,7 @@ class SelectionDisplay(Display):
             label=f"chosen by {self.criterion.upper()}: {self.best}",
         )
         ax.set(xlabel="number of clusters", ylabel="criterion (lower is better)")
+        # Numbers of clusters are whole; automatic ticks would show 2.5.
         ax.set_xticks(self.n_components)
         ax.grid(alpha=0.3)
         ax.legend()

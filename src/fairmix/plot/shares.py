@@ -86,6 +86,7 @@ class GroupSharesDisplay(Display):
         -------
         GroupSharesDisplay
         """
+        # Clusterers of other tools have no such parameter, and no `predict` that takes groups.
         aware = getattr(estimator, "assignment", "blind") == "aware"
         known = {"sensitive_features": sensitive_features} if aware else {}
         return cls.from_predictions(estimator.predict(X, **known), sensitive_features, ax=ax)
@@ -111,6 +112,7 @@ class GroupSharesDisplay(Display):
         return cls(
             counts=group_counts(labels, sensitive_features),
             groups=groups.names,
+            # Read as `group_counts` reads them, so that names and columns are in the same order.
             clusters=encode_groups(labels, argument="labels").names,
             title=groups.title,
         ).plot(ax)
@@ -148,6 +150,7 @@ class GroupSharesDisplay(Display):
                 place,
                 shares[g],
                 bottom=tops[g] - shares[g],
+                # Colours repeat beyond seven groups; the order within a bar still tells them apart.
                 color=PALETTE[g % len(PALETTE)],
                 label=group,
                 width=0.8,
@@ -158,6 +161,7 @@ class GroupSharesDisplay(Display):
         # The last line would be the top of the axes.
         population = (self.counts.sum(axis=1) / max(self.counts.sum(), 1)).cumsum()[:-1]
         style: dict[str, Any] = {"color": "black", "linestyle": "--", "linewidth": 1}
+        # Above the bars, which would hide them.
         self.lines_ = [ax.axhline(share, zorder=3, **style) for share in population]
         ax.set(xlabel="cluster", ylabel=f"share of each {self.title} in the cluster", ylim=(0, 1))
         ax.set_xticks(place, self.clusters)
@@ -171,5 +175,6 @@ class GroupSharesDisplay(Display):
         """At each cut: the groups below it together are a share too."""
         filled = sizes > 0
         for below in self.counts.cumsum(axis=0)[:-1, filled]:
+            # Wilson's interval stays within 0 and 1, also for clusters of a few rows.
             low, high = share_interval(below, sizes[filled])
             ax.vlines(place[filled], low, high, color="black", linewidth=1.2, zorder=4)

@@ -87,6 +87,7 @@ class Certificate:
     n_rows: int
     n_clusters: int
     group_sizes: dict[str, int]
+    # `certify` knows labels and groups, but no bound to judge them by.
     verdict: Verdict = field(default_factory=lambda: Verdict(NO_BOUND, np.nan))
     chance: float = np.nan
 
@@ -182,11 +183,14 @@ def certify(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r} is not between 0 and 1. Use 0.95, say.")
     clusters = read_assignment(assignment)
+    # Names that are given are kept although they may have no rows: leaving a group out would turn
+    # the statement into one about fewer groups.
     names = tuple(groups) if groups is not None else encode_groups(sensitive_features).names
     codes = match_groups(sensitive_features, names, n_rows=len(clusters))
     sample = _summarize(clusters, codes, len(names), n_clusters)
     bound, method = _upper_bound(sample, measure, 1 - confidence)
     return Certificate(
+        # A group without rows has no observed rates; only the bound must allow for it.
         gap=measure.value(sample.means[sample.sizes > 0]),
         upper_bound=bound,
         confidence=confidence,
@@ -204,7 +208,9 @@ def chance_gap(
     group_sizes: ArrayLike,
     *,
     criterion: str = "gap",
+    # A fixed seed, so that the same rows give the same figures each time.
     random_state: int | np.random.Generator = 0,
+    # The 95 % quantile then has 100 draws above it.
     n_draws: int = 2000,
 ) -> ChanceGap:
     """Gap that the labels of a perfectly fair map show on a sample, by chance alone.
@@ -297,6 +303,7 @@ def sampling_gap(
         np.asarray(covariance, dtype=np.float64),
         size=(n_draws, len(known)),
         check_valid="ignore",  # singular, as the columns add up to one
+        # Cholesky's method fails for a singular matrix.
         method="eigh",
     )
     values = [measure.value(known + reach[:, None] * draw) for draw in noise]
@@ -322,6 +329,7 @@ def _summarize(
     variances = np.full((n_groups, total), np.inf)
     for g in np.flatnonzero(sizes):
         rows = clusters.values[codes == g].astype(np.float64)
+        # A mean beyond 1 by rounding would have no relative entropy.
         means[g] = np.clip(rows.mean(axis=0), 0.0, 1.0)
         if len(rows) > 1:
             variances[g] = rows.var(axis=0, ddof=1)
@@ -336,6 +344,7 @@ def _upper_bound(sample: _Sample, criterion: Criterion, error: float) -> tuple[f
         methods = {"binomial": _binomial}
     else:
         methods = {"hoeffding": _hoeffding, "bernstein": _bernstein}
+    # No interval is needed: the criterion is 0 for any population.
     if n_groups == 1 or n_clusters == 1:
         return 0.0, next(iter(methods))
     # The smallest of several bounds is itself a bound only where all of them hold, so the methods
@@ -355,6 +364,7 @@ def _upper_bound(sample: _Sample, criterion: Criterion, error: float) -> tuple[f
 def _binomial(sample: _Sample, error: float) -> Box:
     """Clopper and Pearson's interval for each rate."""
     sizes = sample.sizes[:, None]
+    # The counts that were divided by the sizes, without the rounding of the division.
     inside = np.rint(sample.means * sizes)
 
     def low(count: Array) -> Array:
@@ -380,12 +390,15 @@ def _hoeffding(sample: _Sample, error: float) -> Box:
         far = rel_entr(means, middle) + rel_entr(1 - means, 1 - middle) > limit
         inner, outer = np.where(far, inner, middle), np.where(far, middle, outer)
     empty = np.broadcast_to((sample.sizes == 0)[:, None], sample.means.shape)
+    # The outer end of the last interval: what bisection leaves open only widens the box.
     return np.where(empty, 0.0, 1 - outer[1]), np.where(empty, 1.0, outer[0])
 
 
 def _bernstein(sample: _Sample, error: float) -> Box:
     """Maurer and Pontil (2009), theorem 4, with half the error for each side."""
     assert sample.variances is not None
+    # Only keeps the divisors from zero: with one row or none the variance is infinite, and so is
+    # the reach.
     sizes = np.maximum(sample.sizes, 2)[:, None]
     log = np.log(4 / error)
     reach = np.sqrt(2 * sample.variances * log / sizes) + 7 * log / (3 * (sizes - 1))

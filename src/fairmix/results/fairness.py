@@ -131,6 +131,7 @@ class FairnessTable:
         )
         if self.unjudged:
             small = f"not judged: {listed_groups(self.unjudged)}"
+            # Names of groups may have hyphens, and half a name would be another one.
             head += "\n" + textwrap.fill(small, LINE, break_on_hyphens=False)
         width = max(len(name) for name in self.summary)
         figures = [
@@ -247,6 +248,7 @@ def fairness_table(
     rng = np.random.default_rng(random_state)
     draws = _resampled(clusters, groups, weights, n_boot, rng)
     small = groups.judged(min_group_size).unjudged
+    # Judged groups first: a slice then is all that is compared.
     order = [g for g, name in enumerate(groups.names) if name not in small]
     # One group that is left of several has nothing to be compared with.
     n_compared = 0 if small and len(order) < 2 else len(order)
@@ -267,6 +269,7 @@ def fairness_table(
 def _take(clusters: Assignment, rows: NDArray[np.intp]) -> Assignment:
     """Some rows; clusters that have none of them stay."""
     if isinstance(clusters, Labels):
+        # The number of clusters is passed on, because an empty cluster is still one of the map.
         return Labels(clusters.codes[rows], clusters.n_clusters)
     return type(clusters)(clusters.values[rows])
 
@@ -282,6 +285,7 @@ def _resampled(
     n_rows = len(clusters)
     if isinstance(clusters, Labels):
         if weights is not None:
+            # Rows of one cell differ in weight here, so rows must be drawn.
             samples = (_times(n_rows, rng) * weights for _ in range(n_boot))
             return np.stack([clusters.group_mass(groups, sample) for sample in samples])
         # Rows matter only through their cell, so the counts of the cells are drawn at once.
@@ -299,6 +303,7 @@ def _resampled(
         times = np.stack([_times(n_rows, rng) for _ in batch])
         for g, (end, size) in enumerate(zip(ends, groups.sizes, strict=True)):
             batch[:, g] = times[:, end - size : end] @ values[end - size : end]
+    # Probabilities may be below 0 by rounding; a mass may not, or ratios of masses change sign.
     return np.maximum(out, 0.0)
 
 
@@ -309,6 +314,7 @@ def _times(n_rows: int, rng: np.random.Generator) -> Array:
 
 def _summary(mass: Array, draws: Array, confidence: float) -> dict[str, Figure]:
     if len(mass) == 0:
+        # The same keys as ever, so that readers of the table need no second case.
         return dict.fromkeys((*CRITERIA, "balance", "rate_ratio"), Figure(np.nan, np.nan, np.nan))
     values = _overall(mass)
     spread = [_overall(draw) for draw in draws]
@@ -341,6 +347,7 @@ def _rows(
     """Of all groups; ratios are of the first ones."""
     rates = _figures(_rates(mass), _rates(draws), confidence)
     judged, drawn = mass[:n_compared], draws[:, :n_compared]
+    # NaN, not zero: a group that a sample misses would otherwise make every ratio zero.
     present = np.where(drawn.sum(axis=-1, keepdims=True) > 0, drawn, np.nan)
     balances = _figures(_ratios(judged), _ratios(present), confidence)
     ratios = _figures(_ratios(_rates(judged)), _ratios(_rates(drawn)), confidence)
@@ -417,6 +424,7 @@ def _clusters_text(clusters: tuple[ClusterRow, ...]) -> str:
     # Names of groups give way where the line would be too long.
     place = head.index("group")
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    # Two blanks stand between columns: see `aligned`.
     left = LINE - sum(widths) + widths[place] - 2 * (len(widths) - 1)
     for line in lines:
         line[place] = shortened(line[place], left)

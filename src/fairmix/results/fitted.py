@@ -129,6 +129,7 @@ class Fitted:
     @property
     def verdict(self) -> Verdict:
         """Whether the rows of the fit meet the rule."""
+        # Worked out when asked for, so that word and numbers cannot disagree.
         return judge(
             float(self.gap),
             self.rule.bound,
@@ -150,6 +151,7 @@ class Fitted:
     @property
     def seats(self) -> Seats:
         """How new rows are seated: by their groups for an aware map only."""
+        # A blind map must give the same answer whether or not groups are passed.
         aware = self.model.aware
         return Seats(len(self.groups.names) if aware else 1, aside=self.model.places_aside)
 
@@ -158,6 +160,7 @@ class Fitted:
         frame = as_frame(X)
         if not self.set_aside or frame is None:
             return X
+        # Not strict: new rows need not bring their groups.
         return frame.drop(*self.set_aside, strict=False).to_native()
 
     def rows(self, X: Any, *, ignore_unknown: bool = False) -> Rows:
@@ -167,6 +170,7 @@ class Fitted:
         """
         features = self.features(X)
         frame = as_frame(features)
+        # Passed in, because it is a choice for these rows and may change after the fit.
         columns = replace(self.model.columns, ignore_unknown=ignore_unknown)
         return columns.rows(np.asarray(features) if frame is None else frame)
 
@@ -194,6 +198,7 @@ class Fitted:
             "n_iter_": len(self.history),
             "converged_": self.converged,
         }
+        # Left out rather than None, because callers ask with `hasattr`, as with scikit-learn.
         if self.n_passes is not None:
             found["n_passes_"] = self.n_passes
         if self.labels is not None:

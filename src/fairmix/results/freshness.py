@@ -18,10 +18,13 @@ from fairmix.tables import MemoryStore
 Hashes = NDArray[np.uint64]
 
 # Hashes that are kept: those of the rows with the smallest ones, which is a random sample of rows.
+# 800 kB beside the model, however large the table was.
 KEPT = 100_000
-# Rows that are hashed at a time.
+# Rows that are hashed at a time. Copies of half a megabyte per column instead of the whole table
+# once more.
 PART_ROWS = 2**16
-# Fresh rows are taken for rows of the fit as rarely as this.
+# Fresh rows are taken for rows of the fit as rarely as this. As at most half of the rows are
+# expected to be new, about 20 rows that are all known raise the alarm: 2^-20.
 FALSE_ALARM = 1e-6
 # The finaliser of SplitMix64 (Steele, Lea and Flood 2014), which spreads every bit over all.
 MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -54,14 +57,18 @@ class TrainingRows:
     def of(cls, store: MemoryStore) -> TrainingRows:
         """Remember the rows that have a weight."""
         rows = store.rows
+        # The model has learned nothing from rows without weight, so they are as good as fresh.
         if store.weight is not None and not store.weight.all():
             rows = rows.take(np.flatnonzero(store.weight))
         hashes = row_hashes(rows)
         known, times = np.unique(hashes, return_counts=True)
         n_rows = len(hashes)
+        # Of a multinomial draw: a table with few distinct rows may well come up again by chance,
+        # and is then no evidence.
         chance = gammaln(n_rows + 1) - gammaln(times + 1).sum() + xlogy(times, times / n_rows).sum()
         kept = times[:KEPT]
         single = float((kept == 1).sum() / kept.sum())
+        # A copy, because a slice would keep the hashes of all rows alive.
         return cls(n_rows, int(hashes.sum()), float(chance), known[:KEPT].copy(), single)
 
     def hold(self, rows: Rows) -> bool:
@@ -77,6 +84,8 @@ class TrainingRows:
         whole = len(hashes) == self.n_rows and int(hashes.sum()) == self.total
         if whole and self.log_chance < np.log(FALSE_ALARM):
             return True
+        # Only these would have been kept. They also have a place within the array, so that the
+        # look-up below needs no check.
         hashes = hashes[hashes <= self.kept[-1]]
         if not len(hashes):
             return False
@@ -91,6 +100,7 @@ def row_hashes(rows: Rows) -> Hashes:
     for start in range(0, rows.n_rows, PART_ROWS):
         part = slice(start, start + PART_ROWS)
         for column in _columns(rows, part):
+            # Mixed once per column, so that the order of the columns counts.
             out[part] = _mixed(out[part] + column)
     return out
 
@@ -102,6 +112,7 @@ def _columns(rows: Rows, part: slice) -> list[Hashes]:
         # Zero and minus zero are equal, and so is everything that is missing.
         values = rows.numeric[part].astype(np.float64) + 0.0
         values[np.isnan(values)] = np.nan
+        # Bits can be viewed as another type only where they lie next to each other.
         found += list(np.ascontiguousarray(values.T).view(np.uint64))
     if rows.codes is not None:
         found += list(rows.codes[part].T.astype(np.int64).view(np.uint64))

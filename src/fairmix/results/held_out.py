@@ -34,12 +34,16 @@ def certify_held_out(
         Probability that the bound holds.
     """
     judged = list(fitted.groups.names)
+    # Judged groups come first, so that the codes below their number are theirs.
     known = [*judged, *fitted.groups.unjudged]
     missing = rule.missing_groups
+    # A model that was fitted without groups can still be certified for those of these rows.
     if not known:
         known = list(encode_groups(groups, missing=missing).names)
     codes = match_groups(groups, known, n_rows=len(assignment), missing=missing)
-    # Rows without a group say nothing, and neither do those of groups that are not judged.
+    # Rows without a group say nothing, and neither do those of groups that are not judged. A single
+    # judged group has nothing to be compared with, so the statement is then about all that are
+    # known.
     named = judged if len(judged) > 1 else known
     stated = np.flatnonzero((codes >= 0) & (codes < len(named)))
     if not len(stated):
@@ -71,6 +75,7 @@ def _judge(
     verdict = judge_counts(
         counts,
         known,
+        # Without groups the fit was asked for nothing that these rows could miss.
         rule.bound if fair else np.inf,
         criterion=rule.criterion,
         min_group_size=rule.min_group_size,
@@ -83,9 +88,11 @@ def _judge(
         return verdict, np.nan
     if assignment.ndim == 1:
         shares = counts[where].sum(axis=0) / sizes[where].sum()
+        # Of one draw from a multinomial distribution.
         covariance = np.diag(shares) - np.outer(shares, shares)
     else:
         covariance = np.cov(assignment[np.isin(codes, where)], rowvar=False, ddof=0)
+    # A fit that judges two groups has rates.
     assert fitted.fairness.rates is not None
     chance = sampling_gap(
         fitted.fairness.rates[where],

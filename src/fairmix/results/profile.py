@@ -55,6 +55,7 @@ class Numbers:
     def add(self, values: FloatArray, labels: NDArray[np.intp]) -> None:
         """Add the rows of a block."""
         n_clusters = len(self.counts)
+        # One infinite value would leave a cluster without mean and deviation.
         finite = np.isfinite(values)
         self.missing += np.bincount(labels[~finite], minlength=n_clusters)
         values, labels = values[finite], labels[finite]
@@ -90,6 +91,7 @@ class Numbers:
 
     @property
     def _n(self) -> float:
+        # Division by NaN is silent, division by zero warns.
         return float(self.counts.sum()) or np.nan
 
 
@@ -122,6 +124,7 @@ class Categories:
         n_clusters = len(self.missing)
         column = nw.from_native(values, series_only=True)
         absent = column.is_null()
+        # A float column may mark missing values by NaN, which is not null in Arrow and Polars.
         if column.dtype.is_float():
             absent = absent | column.is_nan()
         missing = absent.to_numpy().astype(bool)
@@ -189,6 +192,7 @@ class Profile:
         title: str = "group",
         missing_groups: MissingGroups = "error",
     ) -> None:
+        # Names are texts throughout, since labels of other tools may be anything.
         names = range(n_clusters) if clusters is None else clusters
         self.clusters = tuple(str(name) for name in names)
         if len(self.clusters) != n_clusters:
@@ -299,6 +303,7 @@ class Profile:
         if isinstance(sensitive, str) or _are_names(sensitive, columns):
             chosen = [sensitive] if isinstance(sensitive, str) else list(sensitive)
             sensitive = _named(frame, chosen)
+            # Sensitive columns do not describe clusters: the report has tables of its own for them.
             columns = {name: values for name, values in columns.items() if name not in chosen}
         groups = encode_groups(sensitive, argument="sensitive", missing=missing_groups)
         if clusters is None:
@@ -310,6 +315,7 @@ class Profile:
             categorical = [name for name, role in by_type.items() if role == "categorical"]
         out = cls(
             numeric=numeric,
+            # A column that the user names as numeric is taken out of those found by type.
             categorical=[name for name in categorical if name not in numeric],
             groups=groups.names,
             n_clusters=len(clusters),
@@ -323,6 +329,7 @@ class Profile:
 
 def _cross(rows: NDArray[np.intp], columns: NDArray[np.intp], shape: tuple[int, ...]) -> IntArray:
     """How often each pair of codes occurs."""
+    # One code per pair, because bincount takes one index.
     counts = np.bincount(rows * shape[1] + columns, minlength=shape[0] * shape[1])
     return counts.reshape(shape)
 
@@ -336,6 +343,7 @@ def _columns(block: Any) -> dict[str, nw.Series[Any]]:
                 f"The block is a {type(block).__name__} of {array.ndim} dimensions. Give a data "
                 "frame, or an array of shape (n_rows, n_columns)."
             )
+        # An Arrow table, so that arrays and frames go the same way from here on.
         table = pa.table({f"x{j}": pa.array(array[:, j]) for j in range(array.shape[1])})
         frame = nw.from_native(table, eager_only=True)
     return {str(column.name): column for column in frame.iter_columns()}
@@ -343,6 +351,8 @@ def _columns(block: Any) -> dict[str, nw.Series[Any]]:
 
 def _are_names(sensitive: Any, columns: dict[str, Any]) -> bool:
     listed = isinstance(sensitive, list | tuple) and len(sensitive) > 0
+    # A list of texts may also be the groups of the rows: it names columns only if all of them
+    # exist.
     return listed and all(isinstance(name, str) and name in columns for name in sensitive)
 
 
@@ -355,6 +365,7 @@ def _named(frame: Any, names: list[str]) -> Any:
 
 
 def _role(values: nw.Series[Any]) -> str | None:
+    # The estimator's own list, so that a report describes columns as the model took them.
     if values.dtype in CATEGORICAL_DTYPES:
         return "categorical"
     return "numeric" if values.dtype.is_numeric() else None

@@ -56,6 +56,7 @@ def rows_text(
         values = [getattr(row, before + name) for name in others]
         cells = [cell(name, value) for name, value in zip(others, values, strict=True)]
         lines.append([cell(first, getattr(row, first)), *cells])
+    # A first column of numbers, such as bounds, lines up at the right like the others.
     words = {0} if any(isinstance(getattr(row, first), str) for row in rows) else set()
     if marks is not None:
         lines = [[*line, mark] for line, mark in zip(lines, ["", *marks], strict=True)]
@@ -87,6 +88,7 @@ def aligned(lines: Sequence[Sequence[str]], words: Collection[int] = ()) -> str:
             text.ljust(width) if j in words else text.rjust(width)
             for j, (text, width) in enumerate(zip(line, widths, strict=True))
         ]
+        # Without trailing blanks, which editors strip from the expected output of an example.
         out.append("  ".join(cells).rstrip())
     return "\n".join(out)
 
@@ -101,6 +103,7 @@ def cell(name: str, value: float | str | None) -> str:
     """
     if isinstance(value, str):
         return value
+    # Before whole numbers, of which Python counts bool as one.
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or isnan(value):

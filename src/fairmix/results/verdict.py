@@ -20,6 +20,7 @@ from fairmix.criteria.bounds import ROUNDING, SOFT_RESOLUTION, within
 
 __all__ = ["Verdict", "judge", "judge_counts", "label_resolution", "verdict_of"]
 
+# Words rather than numbers or flags: they stand in files, tables and reports as they are.
 MET = "met"
 MISSED = "missed"
 MET_FOR_JUDGED = "met for the judged groups"
@@ -81,6 +82,7 @@ class Verdict:
         """How many rows too many a missed value is, about; 0 if that is not known."""
         if self.word != MISSED or math.isnan(self.value):
             return 0
+        # The resolution may be zero; the floor keeps the quotient finite.
         return math.ceil((self.value - self.bound) / max(self.resolution, ROUNDING))
 
 
@@ -126,11 +128,13 @@ def judge(
     'met'
     """
     small = dict(unjudged or {})
+    # First: where nothing was asked for, it is no news that groups are small.
     if math.isinf(bound) or n_judged + len(small) == 0:
         return Verdict(NO_BOUND, value, bound, resolution, small)
     if n_judged < 2:
         return Verdict(NOT_JUDGED, math.nan, bound, resolution, small)
     word = MISSED
+    # A plain "met" would include the small groups, of which nothing is known.
     if within(value, bound, resolution):
         word = MET_FOR_JUDGED if small else MET
     return Verdict(word, value, bound, resolution, small)
@@ -207,6 +211,8 @@ def judge_counts(
     small = {
         name: size
         for name, size in zip(groups, rows, strict=True)
+        # A group that a fit has not judged is not judged here either, however many rows it has now:
+        # the fit did nothing for it.
         if size and (size < min_group_size or (among is not None and name not in among))
     }
     judged = [g for g, name in enumerate(groups) if rows[g] and name not in small]
@@ -220,6 +226,7 @@ def judge_counts(
     return judge(value, bound, resolution=resolution, n_judged=len(judged), unjudged=small)
 
 
+# A protocol, because the estimator is in a room above this one.
 class FittedBound(Protocol):
     """What a fitted `fairmix.FairMixture` says of its bound."""
 

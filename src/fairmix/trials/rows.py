@@ -113,6 +113,7 @@ def mark_dominated(rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
     >>> [row.dominated for row in mark_dominated(rows)]
     [False, True]
     """
+    # A cost is there in all rows or in none, since all are of the same data.
     points = [(row.gap, row.nll if isnan(row.cost) else row.cost) for row in rows]
     return tuple(
         replace(row, dominated=found)
@@ -138,6 +139,7 @@ def dominated_rows(rows: Sequence[FrontRow], x: str, y: str) -> list[bool]:
 
 def dominated_points(points: Sequence[tuple[float, float]]) -> list[bool]:
     """Whether another point is nowhere higher and somewhere lower, for each."""
+    # Equal points do not dominate each other, or both would vanish; NaN dominates nothing.
     return [any(a <= x and b <= y and (a, b) != (x, y) for a, b in points) for x, y in points]
 
 

@@ -39,6 +39,7 @@ class _Fit:
 
     @property
     def non_empty(self) -> int:
+        # Of the labels: a component may have weight and still be nobody's most probable one.
         return len(np.unique(self.model.labels_))
 
     def rank(self) -> tuple[bool, int, float]:
@@ -83,6 +84,7 @@ class Trials:
     seen: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
+        # Here, so that a wrong estimator fails before the first fit.
         if not isinstance(self.estimator, FairMixture):
             raise TypeError(f"estimator={self.estimator!r} is not a FairMixture. Pass one.")
 
@@ -94,15 +96,19 @@ class Trials:
         self._check_bounded()
         rows: list[FrontRow] = []
         models: list[FairMixture] = []
+        # Two fits per bound, but the first has no tighter model to start from.
         with progress("front", 2 * len(bounds) - 1, shown=bool(self.verbose)) as tick:
             for bound in bounds:
                 began = time.perf_counter()
                 chosen = {"fairness_strength": 0} if bound == inf else {"max_gap": bound}
+                # Off, whatever the user set: this one is the fit that owes nothing to the bound
+                # before.
                 kept = self._fit(clone(self.estimator), warm_start=False, **chosen)
                 tick(f"max_gap {bound:g}  gap {kept.model.gap_:.4f}")
                 if models:
                     # The model of a tighter bound is feasible for this one, so a loose bound never
-                    # ends worse than a tight one for want of a good start.
+                    # ends worse than a tight one for want of a good start. A copy, not a clone,
+                    # which would drop what was fitted.
                     warm = self._fit(copy.copy(models[-1]), warm_start=True, **chosen)
                     kept = max(kept, warm, key=_Fit.rank)
                     tick(f"max_gap {bound:g}  gap {kept.model.gap_:.4f}")
@@ -186,6 +192,7 @@ def _read_bounds(max_gaps: Iterable[float]) -> list[float]:
         raise ValueError(
             f"max_gaps={max_gaps!r}. Give one or more bounds of at least 0, such as (0, 0.01, 0.1)."
         )
+    # From tight to loose, because the model of each bound is a start for the next.
     return [float(bound) for bound in np.unique(given)]
 
 
