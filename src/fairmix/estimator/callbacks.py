@@ -17,6 +17,7 @@ from fairmix.system.notices import notify
 try:
     import sklearn.callback as framework
 except ImportError:
+    # Older versions fit as well, without callbacks.
     framework = None
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -38,6 +39,7 @@ def task(estimator: Any, **data: Any) -> Iterator[None]:
     if not getattr(estimator, "_skl_callbacks", None):
         yield
         return
+    # Nothing ends the task after an error here: `with_callbacks` does.
     context = estimator._init_callback_context(max_subtasks=estimator.n_init)
     context.call_on_fit_task_begin(estimator=estimator, **data)
     yield
@@ -52,6 +54,7 @@ def climbing(estimator: Any) -> Watch:
 @contextmanager
 def _climb(estimator: Any, at_most: int | None) -> Iterator[Callback | None]:
     """A climb of so many iterations, if that is known."""
+    # None where no callback is set, as `task` then makes no context.
     fit = getattr(estimator, "_callback_fit_ctx", None)
     if fit is None:
         yield None

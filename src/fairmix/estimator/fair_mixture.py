@@ -57,7 +57,8 @@ from fairmix.tables import MemoryStore, PathLike, Ties, is_path
 # Some rows, or a share of all.
 COUNT = Interval(Integral, 1, None, closed="left")
 SHARE = Interval(Real, 0, 1, closed="neither")
-# Parameters of a fit that do not change its result.
+# Parameters of a fit that do not change its result, once its seeds are drawn: a checkpoint keeps
+# the seeds instead of `random_state`.
 SILENT = {"verbose", "n_jobs", "checkpoint", "random_state"}
 # Parameters that a stream cannot change on its way.
 FIXED = (
@@ -254,6 +255,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
     (4,)
     """
 
+    # Pipelines and searches with metadata routing pass groups on without `set_fit_request`.
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
     __metadata_request__predict = {"sensitive_features": True}  # noqa: RUF012
     __metadata_request__predict_proba = {"sensitive_features": True}  # noqa: RUF012
@@ -360,6 +362,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        # By covariance, because scikit-learn's checks try what a tag promises.
         tags.input_tags.allow_nan = not self._complete
         return tags
 
@@ -414,7 +417,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
                 checkpoint=self._checkpoint(),
                 watch=climbing(self),
             )
-            # A new fit ends a stream.
+            # A new fit ends a stream; one that fails does not come here, and leaves it.
             self.__dict__.pop("_stream", None)
             self._publish(fitted)
         return self
@@ -459,6 +462,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         check_stream(self, stream)
         settings = self._settings()
         if self.missing_groups == "drop":
+            # In `fit` such rows still get a label; a stream has no labels to give.
             X, sensitive_features, sample_weight = drop_missing_groups(
                 X, sensitive_features, sample_weight
             )
@@ -493,6 +497,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
             )
         # All of them: groups that are too small now may grow.
         groups = take_groups(X, sensitive_features, self.missing_groups)[1]
+        # The first two are those that `fit` would draw.
         seeds = self._seeds(3)
         fitted = learn(settings, data, seeds[:2], warm=self._warm)
         return Stream.begin(
@@ -523,6 +528,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         groups = None
         if names:
             values, n_rows = group_values(X, sensitive_features), _num_samples(X)
+            # The first batch names all groups of a stream, so a new one is refused.
             groups = match_groups(values, names, n_rows=n_rows, missing=self.missing_groups)
         weight = read_weights(sample_weight, X)
         n_groups = max(1, len(names))
@@ -550,6 +556,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
                 "predict (for files with output, a Parquet file to write)."
             )
         warn_of_target(y, settings.get("sensitive_features"))
+        # Without y, of which `fit` would warn a second time.
         return super().fit_predict(X, **settings)
 
     # --------------------------------------------------------------------------- prediction
@@ -581,8 +588,10 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         -------
         ndarray of shape (n_rows,), or the path of the file; for a Dask collection a Dask array
         """
+        # Before other sources: labels of a collection stay on the cluster and need no output.
         if CollectionSource.takes(X):
             check_is_fitted(self)
+            # A light copy, because it travels to every worker.
             return collection_labels(self._light(), self.fitted_, X, sensitive_features)
         if in_blocks(X):
             check_is_fitted(self)
@@ -663,6 +672,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         rng = self._rng(self.random_state if random_state is None else random_state)
         # The first cluster at which the distribution function exceeds a uniform number.
         below = probabilities.cumsum(axis=1, dtype=np.float64)
+        # Times the last sum, because rounding leaves it a little off one.
         passed = rng.random((len(below), 1)) * below[:, -1:] >= below
         return np.asarray(passed[:, :-1].sum(axis=1))
 
@@ -719,6 +729,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
     def icl(self, X: Any) -> float:
         """Integrated completed likelihood: BIC plus twice the entropy of the posterior."""
         psi = self.fitted_.model.posterior(self._near_rows(X))
+        # xlogy, because responsibilities may be zero.
         return self.bic(X) - 2.0 * float(xlogy(psi, psi).sum())
 
     def _deviance(self, X: Any) -> float:
@@ -835,6 +846,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         if fitted.training_rows is None:
             return
         table = self._check(reset=False).table(fitted.features(X))
+        # Without the scale, because `learn` keeps what it remembers of rows in their own units.
         if fitted.training_rows.hold(replace(self._columns, mean=None, scale=None).rows(table)):
             notify(
                 "X holds rows that the model was fitted to. A certificate is valid for fresh rows "
@@ -864,6 +876,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
             The file.
         """
         check_is_fitted(self)
+        # Parameters may have been set since the fit, and `load` would refuse a bad one.
         check_parameters(self)
         return write_model(
             path,
@@ -881,6 +894,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         """Rows of a table, and their seats, which an aware map needs."""
         rows = self._near_rows(X)
         fitted = self.fitted_
+        # A blind map must not depend on groups, so it does not even read them.
         if not fitted.model.aware:
             return rows, None
         check_groups_given(sensitive_features)
@@ -926,6 +940,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
 
     def _reading(self) -> Reading:
         """The parameters that shape how input is read."""
+        # Without a bound nothing has to be shared out.
         split = self.ties == "split" and self.fairness_strength == "auto"
         return Reading(
             categorical_features=self.categorical_features,
@@ -946,7 +961,9 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         if self.checkpoint is None:
             return None
         given = sorted(self.get_params().items())
+        # As text, because JSON does not hold arrays and paths.
         parameters = {name: repr(value) for name, value in given if name not in SILENT}
+        # Anything else may give other seeds next time, and those of the file are as good.
         seeded = isinstance(self.random_state, int | np.integer)
         return Checkpoint(Path(self.checkpoint), parameters, seeded)
 
@@ -968,6 +985,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
     def _publish(self, fitted: Fitted) -> None:
         """Attributes of a fit, and none of the one before."""
         before: Fitted | None = getattr(self, "fitted_", None)
+        # A fit without categories must not keep the `probabilities_` of one with them.
         for name in () if before is None else before.attributes():
             self.__dict__.pop(name, None)
         self.fitted_ = fitted
@@ -979,6 +997,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         light.__dict__.update(
             {name: value for name, value in self.__dict__.items() if name not in HEAVY}
         )
+        # An empty history keeps its type.
         light.fitted_ = replace(self.fitted_, labels=None, history=self.fitted_.history[:0])
         return light
 
@@ -1001,6 +1020,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         return int(effective_n_jobs(self.n_jobs))
 
     # ------------------------------------------------------------------- in a notebook
+    # It depends on the notebook which of the two it asks for.
     def _repr_html_inner(self) -> str:
         return f"{super()._repr_html_inner()}{measured(self)}"
 
@@ -1042,10 +1062,12 @@ def load(path: str | os.PathLike[str]) -> FairMixture:
     """
     snapshot = read_model(path)
     try:
+        # Said here, because the constructor would raise a TypeError that names no file.
         unknown = snapshot.parameters.keys() - FairMixture().get_params()
         if unknown:
             raise ValueError(f"model.json: parameters: {min(unknown)!r} is unknown.")
         model = FairMixture(**snapshot.parameters)
+        # Types and ranges, as for any input: a file may come from anybody.
         model._validate_params()
     except ValueError as error:
         raise ModelFileError(f"{os.fspath(path)!r} cannot be loaded: {error}") from None

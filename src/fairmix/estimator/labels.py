@@ -47,6 +47,7 @@ def file_labels(
             f"X={X!r} names files, whose labels need not fit in memory. Give output, a Parquet "
             "file to write them to."
         )
+    # The output replaces a file of its name, which must not be one that is read.
     if isinstance(source, FileSource):
         files = find_files(source.paths)
         if Path(output).exists() and any(Path(output).samefile(file) for file in files):
@@ -60,6 +61,7 @@ def file_labels(
     others = (*fitted.set_aside, *(name for name in sensitive if name not in model.columns.names))
     roles = Roles(feature_names(names, others), sensitive)
     check_feature_names(roles.features, check, named=source.named)
+    # Without batches: blocks must be the runs in which `Ties` looks for equal rows.
     frames = open_frames(
         source, roles, model.columns.categorical, replace(reading, batch_size=None)
     )
@@ -101,11 +103,13 @@ def collection_labels(estimator: Any, fitted: Fitted, X: Any, sensitive_features
 
 
 def _groups_of(named: Any, beside: tuple[Any, ...]) -> Any:
+    # `map_blocks` gives groups as a column beside the rows.
     return np.asarray(beside[0]).ravel() if beside else named
 
 
 def _read_part(estimator: Any, named: Any, part: Any, *beside: Any) -> Seated:
     """A partition as `predict` sees it."""
+    # Rows and no labels yet: a run of `Ties` may cross partitions.
     found: Seated = estimator._seated_rows(part, _groups_of(named, beside))
     return found
 
@@ -124,6 +128,7 @@ def piece_labels(estimator: Any, X: Any, sensitive_features: Any, first_run: int
 def write_labels(model: Model, blocks: Blocks[Chunk], output: PathLike) -> Path:
     """Write the cluster of each row to a Parquet file, which appears when it is complete."""
     path = Path(output)
+    # Without the temperature, as `Model.labels`: the bits must be those of a table in memory.
     logit_map = LogitMap(model.mixture.logits(model.theta), model.offsets)
     n_groups = 1 if model.offsets is None else len(model.offsets)
     store = Store(blocks, n_groups, aside=model.places_aside)
@@ -131,6 +136,7 @@ def write_labels(model: Model, blocks: Blocks[Chunk], output: PathLike) -> Path:
     def work(block: Block) -> IntArray:
         return hard_labels(block, logit_map)
 
+    # In order and block by block, so that memory holds the labels of few blocks.
     with replacing(path) as part, LabelFile(part, every_row=True) as file:
         for labels in model.table(store).each(work):
             file.add(labels)

@@ -15,6 +15,7 @@ from fairmix.input.sources import in_blocks
 from fairmix.solvers import SOLVERS
 from fairmix.tables import is_path
 
+# scikit-learn turns other numbers into the first of these.
 NUMERIC = (np.float64, np.float32)
 # Parameters of `fit` alone, and the value at which they ask for nothing.
 ONLY_FIT = {
@@ -56,10 +57,13 @@ class EstimatorCheck:
         how: dict[str, Any] = {"dtype": NUMERIC, "ensure_all_finite": "allow-nan"}
         if frame is None:
             if categorical:
+                # Objects must stay as they are; `Columns` checks the numbers among them.
                 how = {"dtype": None, "ensure_all_finite": False}
             return np.asarray(validate_data(self.estimator, X, reset=self.reset, **how))
         check_types(frame, self.categorical_features)
+        # X itself, because an array of its values has no names.
         self.names(X)
+        # A table without rows goes on, so that scikit-learn's own message refuses it.
         if categorical and len(frame):
             return frame
         # Single precision if all columns have it, as in a table with categories.
@@ -118,6 +122,7 @@ def check_parameters(estimator: Any) -> None:
 def check_stream(estimator: Any, stream: Stream | None) -> None:
     """Refuse parameters that a stream cannot have, or cannot change on its way."""
     for name, silent in ONLY_FIT.items():
+        # Refused rather than ignored: the user would believe that it has an effect.
         if getattr(estimator, name) != silent:
             raise ValueError(
                 f"{name}={getattr(estimator, name)!r} is for fit, which can see a row twice. Set "
@@ -134,6 +139,7 @@ def check_stream(estimator: Any, stream: Stream | None) -> None:
             f"fairness_sample_size={sample} is a share of all rows, and "
             "partial_fit does not know how many will come. Give a number of rows."
         )
+    # After what only a stream refuses, whose messages say what to do here.
     check_parameters(estimator)
     if stream is None and hasattr(estimator, "fitted_") and estimator.fitted_.streamed:
         raise ValueError(
@@ -143,6 +149,7 @@ def check_stream(estimator: Any, stream: Stream | None) -> None:
         )
     known = {} if stream is None else stream.parameters
     for name, value in known.items():
+        # Compared as text, because an array among the parameters has no single truth value.
         if repr(getattr(estimator, name)) != value:
             raise ValueError(
                 f"{name}={getattr(estimator, name)!r}, but the stream began with {value}. Set it "

@@ -17,7 +17,7 @@ from fairmix.system.threads import one_thread
 
 Start = Literal["paper", "kmeans", "random"]
 
-# k-means keeps the best of this many runs.
+# k-means keeps the best of this many runs, because single ones often end in a poor optimum.
 KMEANS_RUNS = 10
 
 

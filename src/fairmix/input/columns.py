@@ -23,6 +23,7 @@ NUMBERS = ("b", "i", "u", "f")
 # A table as this room takes it: a data frame, or an array that has been checked.
 Tabular = nw.DataFrame[Any] | NDArray[Any]
 
+# Objects are what pandas makes of mixed values.
 CATEGORICAL_DTYPES = (nw.Categorical, nw.Enum, nw.String, nw.Boolean, nw.Object)
 
 
@@ -97,6 +98,7 @@ class Columns:
         """Numbers (standardised if so learned) and category codes of some rows."""
         numeric = self.numbers(X) if self.numeric else None
         if numeric is not None and self.mean is not None and self.scale is not None:
+            # In double precision, and rounded once at the end.
             scaled = numeric - self.mean
             scaled /= self.scale
             numeric = scaled.astype(numeric.dtype, copy=False)
@@ -106,7 +108,8 @@ class Columns:
         """The same roles with a scale for the numeric columns."""
         if not self.numeric:
             return self
-        # A constant column has no scale; it becomes zero.
+        # A constant column has no scale; it becomes zero. Rounding leaves its deviation at about
+        # 1e-16 of the mean, so zero alone would not find it.
         constant = variance <= (1e-14 * np.abs(mean)) ** 2
         return replace(self, mean=mean, scale=np.where(constant, 1.0, np.sqrt(variance)))
 
@@ -129,6 +132,7 @@ class Columns:
     def numbers(self, X: Tabular) -> FloatArray:
         """Numeric columns as they are, in single precision if all of them are."""
         if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not self.categorical:
+            # The usual case: no copy is made of an array that is contiguous.
             return self._finite(np.ascontiguousarray(X))
         columns = [_values(X, j) for j in self.numeric]
         for j, column in zip(self.numeric, columns, strict=True):
@@ -137,6 +141,7 @@ class Columns:
                     f"{column_title(self.names[j])} has type {column.dtype}, not numbers. "
                     "Convert it, drop it, or name it in categorical_features."
                 )
+        # One precision for all, because a pass is one product; single only if no digits are lost.
         single = all(column.dtype == np.float32 for column in columns)
         dtype = np.float32 if single else np.float64
         return self._finite(np.column_stack(columns).astype(dtype, copy=False))
@@ -267,6 +272,7 @@ def categorical_positions(
                 f"categorical_features names {entry!r}, which is not a column of X. "
                 f"Its {len(names)} columns are {', '.join(map(repr, names[:10]))}."
             )
+        # Negative positions count from the end, as those of NumPy do.
         positions.append(position % len(names))
     return tuple(sorted(set(positions)))
 

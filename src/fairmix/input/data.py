@@ -107,6 +107,7 @@ class MemoryData:
             weight=weight if codes is None else seats.weight(codes, weight),
             ties=ties,
             n_jobs=self.n_jobs,
+            # Of the rows that are left, or batches would not be of one size.
             block_rows=block_rows_of(rows.n_rows, self.batch_size),
             summary=summary,
         )

@@ -108,6 +108,7 @@ class Reader:
                     missing=self.missing,
                 )
             groups = self.seats.codes(codes)
+        # Rows in the message are counted within the block, so its place is added.
         except ValueError as error:
             first = block_start(frame.number, self.block_rows)
             raise ValueError(f"In rows {first} to {first + len(table) - 1}: {error}") from error
@@ -176,6 +177,7 @@ def learn_frames(
 ) -> FrameData:
     """Find categories and groups of all rows, by one pass over the columns that hold them."""
     schema = frames.schema
+    # Types tell which columns are categorical, and an empty table has them.
     nothing = _narwhal(schema.empty_table().select(roles.features))
     categorical = categorical_positions(categorical_features, nothing, roles.features)
     look = Look(tuple(roles.features[j] for j in categorical), roles.sensitive, roles.weight)
@@ -185,7 +187,9 @@ def learn_frames(
     levels: tuple[tuple[str, ...], ...] = ()
     groups = None
     if look.names:
+        # Of nothing, so that every block is merged in the same way.
         seen = look(Frame(0, schema.empty_table()))
+        # Numbers need no look: a store finds their moments in its own sweep.
         some = frames.select(look.names)
         for more in some.each(look):
             seen = seen.merged(more)
@@ -224,6 +228,8 @@ class Look:
         combined = pa.table({str(j): coded[name] for j, name in enumerate(self.sensitive)})
         if self.sensitive:
             keys = combined.column_names
+            # Counted here, because codes of rows are not kept: only combinations have to fit in
+            # memory.
             combined = combined.group_by(keys, use_threads=False).aggregate([([], COUNT)])
         weight = np.ones(0) if self.weight is None else _weights(table, self.weight)
         return Seen(
@@ -256,6 +262,7 @@ class Seen:
         if keys := [name for name in combined.column_names if name != COUNT]:
             counted = combined.group_by(keys, use_threads=False).aggregate([(COUNT, "sum")])
             combined = counted.rename_columns([*keys, COUNT])
+        # After every block, so that a column of identifiers is refused before it fills the memory.
         for values in (*levels, combined):
             if len(values) > MAX_LEVELS:
                 raise ValueError(

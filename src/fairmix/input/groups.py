@@ -37,6 +37,7 @@ Codes = NDArray[np.signedinteger[Any]]
 MissingGroups = Literal["error", "drop", "group"]
 
 SEPARATOR = " & "
+# Rows whose codes are translated at once: copies of all would add to the memory of a fit.
 PART_ROWS = 2**20
 # Up to so many kinds of texts, a comparison with each is faster than Arrow.
 FEW_TEXTS = 6
@@ -192,6 +193,7 @@ class Seats:
                 f"sensitive_features has {int(missing.sum())} missing labels. The fit had none, so "
                 "an aware map cannot place these rows. Drop them, or fit with assignment='blind'."
             )
+        # In the type of the codes, which may be short for the sake of memory.
         return np.where(missing, codes.dtype.type(self.n_groups), codes)
 
     @staticmethod
@@ -247,6 +249,7 @@ def encode_groups(
         # Arrow would keep what the labels took.
         pa.default_memory_pool().release_unused()
     names = tuple(SEPARATOR.join(label) for label in labels)
+    # Joined names may meet where columns hold the separator: "a & b" and "c", "a" and "b & c".
     _check_names(names, argument)
     titles = [str(name) for name, _ in columns if name not in (None, "")]
     return Groups(
@@ -335,6 +338,7 @@ def judged_groups(
     [0, 2, 1]
     """
     codes = match_groups(sensitive_features, [*names, *unjudged], n_rows=n_rows, missing=missing)
+    # All groups that are not judged share the code after the last judged one.
     return np.minimum(codes, len(names))
 
 
@@ -443,6 +447,7 @@ def _few_texts(values: NDArray[np.str_]) -> Any:
     codes = np.full(len(values), MISSING, dtype=np.int8)
     found: list[str] = []
     for _ in range(min(FEW_TEXTS, len(values))):
+        # The smallest code is that of a row without one, so this is the next unknown text.
         text = values[int(codes.argmin())]
         codes[values == text] = len(found)
         found.append(str(text))
@@ -455,12 +460,14 @@ def _factorize_arrow(array: Any) -> tuple[NDArray[np.signedinteger[Any]], list[A
     known = pa.types.is_dictionary(array.type)
     encoded = array if known else array.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
+        # Chunks may number the same values differently.
         encoded = encoded.unify_dictionaries().combine_chunks()
     indices = encoded.indices
     codes = (indices.fill_null(MISSING) if indices.null_count else indices).to_numpy()
     if not known:
         return codes, encoded.dictionary.to_pylist()
-    # A dictionary that came from outside may hold unused, repeated and missing values.
+    # A dictionary that came from outside may hold unused, repeated and missing values. The extra
+    # first entry is for the code of what is missing.
     seen = np.zeros(len(encoded.dictionary) - MISSING, dtype=bool)
     for part in _parts(codes):
         seen[codes[part].astype(np.intp) - MISSING] = True
@@ -492,6 +499,7 @@ def _factorize_objects(values: Any, argument: str) -> tuple[Codes, list[Any]]:
     codes = np.empty(len(values), dtype=np.intp)
     for i, value in enumerate(values):
         plain = value.item() if isinstance(value, np.generic) else value
+        # An Arrow column gives scalars of its own, which are equal to no Python value.
         plain = plain.as_py() if isinstance(plain, pa.Scalar) else plain
         try:
             codes[i] = seen.setdefault((type(plain), plain), len(seen))
@@ -563,6 +571,7 @@ def _intersect(
 
 def _count(codes: Codes, n_groups: int) -> Codes:
     """Rows of each group."""
+    # The code of what is missing, -1, becomes 0, because bincount takes nothing below it.
     return np.bincount(codes + 1, minlength=n_groups + 1)[1:]
 
 

@@ -17,6 +17,7 @@ __all__ = ["FEATURES", "Guess", "guess_columns"]
 
 # Kinds that a feature can have; columns of the others are of no use to a mixture as they are.
 FEATURES = ("numeric", "categorical")
+# The limits below steer guesses only, which options of the command line override.
 # Text with more different values than this is no set of categories.
 MAX_CATEGORIES = 256
 # Fewer rows say nothing about what repeats.
@@ -130,6 +131,7 @@ class Sketch:
         """What is known of these values and of those that follow them."""
         rising = self.rising and other.rising
         if rising and self.ends and other.ends:
+            # Numbers that rise within every block may still fall between two of them.
             rising = self.ends[1] < other.ends[0]
         odd = self.odd
         if odd is None and other.odd is not None:
@@ -158,6 +160,8 @@ class Sketch:
 
     def _kind(self, name: str) -> tuple[str, str]:
         present = self.rows - self.missing
+        # The order matters: what is wrong with a column, or says all about it, comes before its
+        # type.
         if present == 0:
             return "empty", f"none of its {self.rows:,} rows has a value"
         if self.values is not None and len(self.values) == 1:
@@ -176,6 +180,7 @@ class Sketch:
         if self.values is not None and len(self.values) == 2 and self.whole:
             low, high = sorted(value.as_py() for value in self.values)
             return "categorical", f"two values, {low:g} and {high:g}"
+        # Different within each block, which needs no set of all values and is enough for a guess.
         unique = self.whole and self.fresh == present >= FEW_ROWS
         if unique and self.rising:
             return "identifier-like", "whole numbers that rise from row to row"
@@ -190,9 +195,11 @@ class Sketch:
             row, value = self.odd
             others = present - self.numbers
             return "mixed", f"numbers, but {others:,} others: {value!r} in row {row + 1:,}"
+        # Categories come back: at least twice on average, unless the rows are too few to tell.
         few = self.values is not None and (present < FEW_ROWS or 2 * len(self.values) <= present)
         if self.values is not None and few:
             return "categorical", f"{len(self.values)} categories"
+        # A blank in each text on average: they are sentences rather than names of anything.
         if self.blanks >= present:
             return "text", f"free text of {1 + self.blanks / present:.0f} words"
         if self.fresh >= NEARLY_ALL * present:
@@ -210,6 +217,7 @@ def _sketch(column: pa.ChunkedArray) -> Sketch:
         return _sketch_numbers(column)
     if not (_is_text(column.type) or pa.types.is_boolean(column.type)):
         return Sketch(column.type, len(column), column.null_count, None, 0)
+    # Patterns are matched once for each different text, not for each row.
     counted = pc.value_counts(column.drop_null())
     values, times = counted.field("values"), counted.field("counts")
     sketch = Sketch(column.type, len(column), column.null_count, _few(values), len(values))

@@ -100,7 +100,9 @@ def open_table(
     weight = read_weights(sample_weight, X)
     if weight is not None:
         _check_weights(weight, groups)
+    # Rows without weight do not help a group to be large enough.
     groups = _judged(None if groups is None else groups.counted(weight), reading)
+    # After the groups, whose columns have left X by now and are no features.
     table = check.table(X)
     columns = Columns.learn(table, reading.categorical_features, complete=reading.complete)
     return MemoryData(
@@ -138,6 +140,7 @@ def group_columns(X: Any, sensitive_features: Any) -> tuple[str, ...]:
         return (sensitive_features,)
     listing = isinstance(sensitive_features, list | tuple) and len(sensitive_features) > 0
     frame = as_frame(X)
+    # A list as long as the table holds labels, even where they read like names of columns.
     if not listing or frame is None or len(sensitive_features) == len(frame):
         return ()
     known = all(isinstance(name, str) and name in frame.columns for name in sensitive_features)
@@ -182,6 +185,7 @@ def drop_missing_groups(
         return X, sensitive_features, sample_weight
     kept = np.flatnonzero(groups.codes >= 0)
     if not group_columns(X, sensitive_features):
+        # By name, because what was given may be of any type, with no common way to take rows.
         sensitive_features = np.array(groups.names)[groups.codes[kept]]
     weight = None if sample_weight is None else np.asarray(sample_weight)[kept]
     frame = as_frame(X)
@@ -221,6 +225,7 @@ def open_frames(
     source: Source, roles: Roles, categorical: tuple[int, ...], reading: Reading
 ) -> Frames:
     """Frames of the columns that have a role; ``categorical`` are positions among the features."""
+    # Codes such as 01 would lose their zero as numbers.
     text = (*(roles.features[j] for j in categorical), *roles.sensitive)
     return source.open(
         Opening(tuple(roles.used), text, reading.batch_size, reading.n_jobs, reading.verbose)
@@ -233,6 +238,7 @@ def check_feature_names(
     """Let an estimator see the names of features that are not in memory, or their number."""
     nothing: Any = np.empty((0, len(features)))
     if named:
+        # scikit-learn takes names from a table, so it gets one without rows.
         nothing = pa.schema([(name, pa.null()) for name in features]).empty_table()
     check.names(nothing)
 
@@ -253,6 +259,7 @@ def named_columns(value: Any, argument: str, names: list[str]) -> tuple[str, ...
             f"{argument}={value!r} names {unknown[0]!r}, which is not a column of X. "
             f"It has {names}."
         )
+    # A name given twice would make each group its own intersection with itself.
     return tuple(dict.fromkeys(named))
 
 
@@ -271,6 +278,7 @@ def _open_frames(
     features = feature_names(names, (*sensitive, *weight))
     check_feature_names(features, check, named=source.named)
     roles = Roles(features, sensitive, weight[0] if weight else None)
+    # By name only: types are known after the files are open, which needs to know these columns.
     chosen = categorical_positions(reading.categorical_features, None, features)
     return learn_frames(
         open_frames(source, roles, chosen, reading),
@@ -298,6 +306,7 @@ def _shared(groups: Groups | None, reading: Reading) -> Ties | None:
 def _check_weights(weight: FloatArray, groups: Groups | None) -> None:
     """Refuse weights that leave a group without rows, or sums without digits."""
     total = float(weight.sum())
+    # The sum, because single weights may be zero.
     if not 1 / LARGEST_WEIGHT < total < LARGEST_WEIGHT:
         raise ValueError(
             f"sample_weight adds up to {total:.3g}. Scale the weights, for example to a mean of 1."

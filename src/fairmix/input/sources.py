@@ -114,6 +114,7 @@ class FileSource:
         files = FileBlocks(
             self.paths, text=opening.text, n_jobs=opening.n_jobs, verbose=opening.verbose
         ).select(opening.used)
+        # Cut afterwards, because the number of rows is known only when the files are open.
         files = files.cut(block_rows_of(files.n_rows, opening.batch_size))
         if self.client is None:
             return files
@@ -163,6 +164,7 @@ class CollectionSource:
         from fairmix.tables.dask import active_client, frames_from_collection
 
         used = opening.used
+        # Columns without a role would be computed for nothing. Names need not be strings.
         X = self.X[[name for name in self.X.columns if str(name) in used]] if self.named else self.X
         frames = frames_from_collection(X, active_client(), self.beside, opening.batch_size)
         return frames.select(used)
@@ -202,6 +204,7 @@ class CollectionSource:
 
     @property
     def _rows(self) -> Any:
+        # A row must not be divided between chunks.
         return self.X if self.named else self.X.rechunk({1: -1})
 
 
@@ -238,6 +241,7 @@ def _is_rows(value: object, kind: type[Source]) -> bool:
 
 
 def _unless_empty(labels: Callable[..., NDArray[Any]], part: Any, *beside: Any) -> NDArray[Any]:
+    # Partitions may be empty, and `predict` refuses a table without rows.
     if len(part) == 0:
         return np.empty(0, dtype=np.intp)
     return np.asarray(labels(part, *beside))
@@ -249,6 +253,7 @@ def _run_labels(
     """Labels of the run of this number, from slices of partitions."""
     rows = concatenate_rows([rows.take(slice(a, b)) for (rows, _), a, b in pieces])
     known = [groups[a:b] for (_, groups), a, b in pieces if groups is not None]
+    # This runs on a worker, where no fit has set the number of threads.
     with one_blas_thread():
         groups = np.concatenate(known) if known else None
         return labels(rows, groups, first_run=number)

@@ -142,7 +142,8 @@ def fit_propensity(
         np.where(np.arange(X.shape[1]) < n_powers, scale.mean, 0.0),
         np.where(np.arange(X.shape[1]) < n_powers, scale.deviation, 1.0),
     )
-    # The Hessian of all coefficients takes long where groups are many.
+    # The Hessian of all coefficients takes long where groups are many. Tolerances are below
+    # scikit-learn's 1e-4: the last digits are cheap for Newton's method, less so for L-BFGS.
     how: dict[str, Any] = {"solver": "newton-cholesky", "tol": 1e-6, "max_iter": 50}
     if n_groups > FEW_GROUPS:
         how = {"solver": "lbfgs", "tol": 1e-5, "max_iter": 200}

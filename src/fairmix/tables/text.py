@@ -16,7 +16,8 @@ import pyarrow.csv as pcsv
 DELIMITERS = (",", ";", "\t", "|")
 TAB_SUFFIX = ".tsv"
 COMPRESSION = (".gz", ".bz2", ".zst")
-# Bytes that are decoded at once, and those that are looked at for the delimiter.
+# Bytes that are decoded at once, of which a row must not have more, and those that are looked at
+# for the delimiter.
 CSV_BYTES = 2**20
 HEAD_BYTES = 2**16
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
