@@ -81,6 +81,13 @@ def test_a_gap_on_hidden_cells_is_rounded_up_to_five_rows_and_balance_is_hidden(
     assert safe.exact_gap("gap") == exact
 
 
+def test_what_a_rounded_sum_of_gaps_is_said_to_be_at_most_is_true():
+    safe = SafeCounts.of([[3, 3, 97, 97], [90, 95, 3, 3]])
+    shown, exact = safe.gap("additive_gap")
+    assert not exact
+    assert shown >= safe.exact_gap("additive_gap") > 1.8
+
+
 def test_a_gap_on_shown_cells_is_exact_although_others_are_hidden():
     safe = SafeCounts.of([[600, 3, 4, 393], [300, 3, 4, 693]])
     assert safe.hidden[:, 1].all()

@@ -121,10 +121,6 @@ def model_facts(model: FairMixture) -> Facts:
     return facts
 
 
-def _of(filled: int, total: int) -> str:
-    return str(total) if filled == total else f"{filled} of {total}"
-
-
 def _differs(setting: Any, default: Any) -> bool:
     # By type too, because True equals 1, and a share of 1.0 is not one row.
     return type(setting) is not type(default) or bool(setting != default)

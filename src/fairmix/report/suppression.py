@@ -93,7 +93,9 @@ class SafeCounts:
         # Rounded up, never to the nearest: "at most" must stay true. The small amount keeps a gap
         # that is a multiple but for its last digit from going up a whole step.
         step = SMALLEST / float(self.group_sizes[self.group_sizes > 0].min())
-        return min(1.0, float(np.ceil(value / step - 1e-9)) * step), False
+        # No rates at all have more than that, so rounding need not go beyond.
+        most = CRITERIA[criterion].largest(np.zeros_like(self.rates), np.ones_like(self.rates))
+        return min(most, float(np.ceil(value / step - 1e-9)) * step), False
 
     def balance(self) -> float | None:
         """Smallest ratio of two groups in a cluster; None where it rests on hidden cells."""
