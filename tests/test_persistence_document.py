@@ -97,6 +97,8 @@ def test_a_document_that_is_too_long(tmp_path):
 
 
 # ------------------------------------------------------------------ the values
+# Longer than any float, which JSON allows.
+LONG = 10**400
 WRONG = [
     ("format", "other", "format is 'other'"),
     ("format", ..., "has no 'format'"),
@@ -163,6 +165,8 @@ WRONG = [
     ("fitted.history", ["a", "b", "c", "d", "e"], "history names an unknown column"),
     ("fitted.labels_", [0, 1], "unknown field 'labels_'"),
     ("metadata", [1], "metadata is"),
+    pytest.param("fitted.lower_bound_", LONG, "not a number", id="a number of 400 digits"),
+    pytest.param("mixture.temperature", -LONG, "not a number", id="a negative one"),
 ]
 
 

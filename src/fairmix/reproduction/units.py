@@ -26,7 +26,7 @@ Numbers = dict[str, Any]
 # change the files from machine to machine.
 DIGITS = 7  # significant digits that are kept
 # Entries look for words in these texts ("plain start", "max_iter"): a cut must not lose them.
-LONGEST_WARNING = 160
+LONGEST_WARNING = 400
 
 
 @dataclass(frozen=True)

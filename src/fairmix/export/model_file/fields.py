@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,7 +102,9 @@ class Fields:
         """A finite number."""
         value = self.value(name)
         # In Python a bool is a whole number, in JSON it is not.
-        if not isinstance(value, float | int) or isinstance(value, bool) or not value >= low:
+        number = isinstance(value, float | int) and not isinstance(value, bool)
+        # A whole number of JSON may be longer than any float.
+        if not number or abs(value) > sys.float_info.max or not value >= low:
             limit = f" of at least {low:g}" if low > -np.inf else ""
             raise _wrong(self._at(name), value, f"a number{limit}")
         return float(value)
