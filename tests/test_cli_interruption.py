@@ -65,7 +65,7 @@ MOMENTS = [
     "import:fairmix.cli.app:",
     "call:typer.core:TyperGroup.make_context",
     "call:typer.core:TyperCommand.make_context",
-    "call:fairmix:FairMixture.predict",
+    "call:fairmix.estimator.labels:piece_labels",
     "import:fairmix.report:",
 ]
 
@@ -87,7 +87,7 @@ def test_a_signal_leaves_nothing(number, moment, folder):
 
 
 def test_a_signal_that_is_switched_off_stays_so(folder):
-    moment = "call:fairmix:FairMixture.predict"
+    moment = "call:fairmix.estimator.labels:piece_labels"
     found = interrupted(folder, signal.SIGINT, moment, *FIT, before="SIG_IGN")
     assert found.stderr == ""
     assert found.returncode == 0
