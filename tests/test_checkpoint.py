@@ -76,8 +76,12 @@ def blobs():
 @pytest.mark.repeats
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"batch_size": 300, "fairness_sample_size": 600}],
-    ids=["full", "batches"],
+    [
+        pytest.param({}, id="full"),
+        pytest.param(
+            {"batch_size": 300, "fairness_sample_size": 600}, id="batches", marks=pytest.mark.long
+        ),
+    ],
 )
 def test_a_killed_fit_goes_on_to_the_same_bits(tmp_path, settings):
     path, rng = str(tmp_path / "fit.checkpoint"), np.random.default_rng(0)

@@ -30,6 +30,7 @@ from fairmix.mixture.mixture import Mixture
 from fairmix.solvers import EM, Beginning, GradientDescent, Status
 from fairmix.solvers.constrained import Constrained, Repair
 from fairmix.solvers.objective import Bounded, Objective
+from repetition import long
 
 GAP = CRITERIA["gap"].criterion
 CLIMBERS = {
@@ -89,7 +90,7 @@ def test_bounded_costs_nothing_within_the_bound_and_grows_outside(fairness):
 
 @each_kind
 @each_criterion
-@pytest.mark.parametrize(("climber", "n_groups"), [("em", 2), ("em", 3), ("gd", 2)])
+@pytest.mark.parametrize(("climber", "n_groups"), [("em", 2), long("em", 3), ("gd", 2)])
 def test_bound_holds_and_no_cluster_is_lost(n_groups, climber, fairness, labels):
     objective, theta = toy(n_groups)
     # A sum over the three clusters gets three times the bound of their largest.
@@ -117,7 +118,10 @@ COLUMNS += [("categorical", "diag"), ("mixed", "tied-spherical"), ("mixed", "ful
 
 
 def promises():
-    """A Latin square: a solver meets every kind of columns, and each criterion in three of them."""
+    """A Latin square: a solver meets every kind of columns, and each criterion in three of them.
+
+    Every other cell is for the long run.
+    """
     names = ["gap", "additive_gap", "worst_pair_gap"]
     for (i, solver), (j, columns) in itertools.product(enumerate(SETTINGS), enumerate(COLUMNS)):
         criterion = names[(i + j) % 3]
@@ -127,7 +131,8 @@ def promises():
         n_groups = 2 if slow else 2 + (i + j) % 2
         max_gap = [0.05, 0.02, 0.0][(i + j // 2) % 3]
         case = (solver, *columns, criterion, gap_of, n_groups, max_gap)
-        yield pytest.param(*case, id="-".join(map(str, case)))
+        marks = pytest.mark.long if (i + j) % 2 else ()
+        yield pytest.param(*case, id="-".join(map(str, case)), marks=marks)
 
 
 def toy_columns(kind, n_groups, n_rows=400):

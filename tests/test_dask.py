@@ -312,7 +312,9 @@ def test_errors_say_what_to_do(client, monkeypatch):
         FairMixture(2).fit(frame, sensitive_features="sex")
 
 
-@pytest.mark.parametrize(("kind", "how_many"), [long("files", 1), ("files", 2), long("frame", 2)])
+@pytest.mark.parametrize(
+    ("kind", "how_many"), [long("files", 1), long("files", 2), long("frame", 2)]
+)
 def test_killed_workers_do_not_change_the_bits(own_client, tmp_path, monkeypatch, kind, how_many):
     """SIGKILL while the tasks of a pass are on the workers."""
     client = own_client

@@ -54,6 +54,7 @@ def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
+@pytest.mark.long
 def test_adult_with_the_papers_settings(adult):
     sex = adult.sensitive["sex"]
     plain = FairMixture(10, fairness_strength=0, random_state=0).fit(

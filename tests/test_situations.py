@@ -143,8 +143,9 @@ def describe(case: Situation) -> str:
 
 
 def repeats(case: Situation, min_group_size: int) -> bool:
-    """Where no group is small, its smallest size changes nothing; very many groups take long."""
-    return (min_group_size == 1 and min(case.sizes) >= 30) or len(case.sizes) >= 50
+    """Where no group is small, its smallest size changes nothing; some situations take long."""
+    slow = len(case.sizes) >= 50 or case.settings.get("solver") == "gd"
+    return slow or (min_group_size == 1 and min(case.sizes) >= 30)
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_groups_whose_order_is_regular_cross_alike(order, size):
 # ------------------------------------------------------------------------------ the estimator
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("assignment", ["aware", "blind"])
-@pytest.mark.parametrize("n_groups", [2, 3])
+@pytest.mark.parametrize("n_groups", [2, long(3)])
 @pytest.mark.parametrize("max_gap", [0.0, long(0.01)])
 def test_splitting_meets_bounds_that_equal_rows_miss_together(kind, assignment, n_groups, max_gap):
     """Of 2,000 rows 30 are different."""
