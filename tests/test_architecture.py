@@ -6,6 +6,10 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from fairmix import FairMixture
+from fairmix.datasets import make_grouped_blobs
+from fairmix.kernels import sweep
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "fairmix"
 # Underscore names that a room reads of another, until nothing is left: one that goes from the code
@@ -126,3 +130,30 @@ def test_what_reading_an_underscore_name_is():
         ("two", "_model"): {"d.py"},
         ("two", "_parts"): {"c.py"},
     }
+
+
+# ------------------------------------------------------------------------------------- a fit
+def test_the_walk_from_fit_to_the_kernel_has_at_most_seven_steps(monkeypatch):
+    """From file to file, in every climb of a fit; CONTRIBUTING draws it."""
+    walks = set()
+
+    def watched(*arguments, **settings):
+        files, frame = [], sys._getframe(1)
+        while frame is not None:
+            name = frame.f_globals.get("__name__", "")
+            if name.startswith("fairmix.") and (not files or files[-1] != name):
+                files.append(name)
+            frame = frame.f_back
+        if "fairmix.solvers.dual" in files and "fairmix.solvers.polish" not in files:
+            walks.add(tuple(reversed(files)))
+        return forward(*arguments, **settings)
+
+    forward = sweep.forward
+    monkeypatch.setattr(sweep, "forward", watched)
+    X, groups, _ = make_grouped_blobs(200, 2, random_state=0)
+    FairMixture(2, random_state=0).fit(X, sensitive_features=groups)
+    assert walks
+    for walk in walks:
+        assert walk[0] == "fairmix.estimator.fair_mixture"
+        assert walk[-1].startswith("fairmix.kernels.")
+        assert len(walk) - 1 <= 7, walk

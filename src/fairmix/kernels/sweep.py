@@ -69,8 +69,15 @@ class Sweep:
 
     def __call__(self, block: Block) -> Totals:
         """Totals of the block."""
-        # In two steps, because a table may keep the first for the gradient that follows a value.
-        return self.back(block, self.ahead(block))
+        return self.both(block)[1]
+
+    def both(self, block: Block) -> tuple[Forward, Totals]:
+        """Responsibilities and totals of the block.
+
+        A table may keep the first for the gradient that follows a value.
+        """
+        ahead = self.ahead(block)
+        return ahead, self.back(block, ahead)
 
     def ahead(self, block: Block) -> Forward:
         """Responsibilities of the block."""

@@ -184,12 +184,7 @@ class Table(OneBatch):
         if self._last is not None and sweep.same_responsibilities(self._last[0]):
             known = self._last[1]
             return add_up(self.blocks.each(lambda block: sweep.back(block, known[block.number])))
-
-        def work(block: Block) -> tuple[Forward, Totals]:
-            ahead = sweep.ahead(block)
-            return ahead, sweep.back(block, ahead)
-
-        kept, totals = zip(*self.blocks.each(work), strict=True)
+        kept, totals = zip(*self.blocks.each(sweep.both), strict=True)
         self._last = (sweep, list(kept))
         return add_up(totals)
 
