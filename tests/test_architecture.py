@@ -12,11 +12,6 @@ from fairmix.kernels import sweep
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "fairmix"
-# Underscore names that a room reads of another, until nothing is left: one that goes from the code
-# must go from here, too.
-KNOWN = {
-    ("solvers", "_base"),
-}
 
 
 def test_import_contracts_hold():
@@ -112,9 +107,7 @@ def private_names_across_rooms(sources):
 def test_no_room_reads_an_underscore_name_of_another():
     sources = {path: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
     found = private_names_across_rooms(sources)
-    new = {place: files for place, files in found.items() if place not in KNOWN}
-    assert new == {}, "read a public name instead"
-    assert sorted(KNOWN - set(found)) == [], "mended: take it from KNOWN"
+    assert found == {}, "read a public name instead"
 
 
 def test_what_reading_an_underscore_name_is():

@@ -30,8 +30,7 @@ from fairmix.solvers._base import Beginning, Callback, Iteration, Solution, Solv
 from fairmix.solvers.dual import CLOSE, Dual, Goal
 from fairmix.solvers.objective import Objective, Penalty
 from fairmix.solvers.tilt import Tilt
-from fairmix.tables import MemoryStore, Table
-from fairmix.tables._base import OneBatch, Result
+from fairmix.tables import MemoryStore, OneBatch, Result, Table
 from fairmix.tables.store import allocate, concatenate_rows
 
 # Forgetting, between 0.5 and 1, where stepwise EM converges. One keeps all rows alike, whatever
