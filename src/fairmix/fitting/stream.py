@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -27,7 +27,7 @@ from fairmix.results.fitted import Fitted
 from fairmix.solvers import Beginning, Iteration, Solution, Status
 from fairmix.solvers.online import Online, OnlineState, Reservoir, look
 from fairmix.system.threads import one_blas_thread
-from fairmix.tables import MemoryStore, Table
+from fairmix.tables import MemoryStore, Summary, Table
 
 # The sample is fitted anew when the rows so far are this many times those of the last fit: a start
 # from few rows is not the last word. And sooner, when its log-likelihood per row has fallen by so
@@ -134,7 +134,7 @@ class Stream:
         """The groups, judged by their rows so far; codes are those of the reservoir."""
         return self._judged(self.reservoir.groups) if self.group_names else None
 
-    def store(self, columns: Columns, summary: Any = None) -> MemoryStore:
+    def store(self, columns: Columns, summary: Summary | None = None) -> MemoryStore:
         """The rows of the reservoir."""
         return self._seated(self.reservoir.store())
 

@@ -27,10 +27,10 @@ LARGEST_WEIGHT = 1e100
 class FeatureCheck(Protocol):
     """What an estimator asks of features: their number, names and values."""
 
-    def table(self, X: Any) -> Tabular:
+    def table(self, X: object) -> Tabular:
         """X as a data frame or a checked array."""
 
-    def names(self, nothing: Any) -> None:
+    def names(self, nothing: object) -> None:
         """Compare the names, or the number of columns, of a table without rows."""
 
 

@@ -60,7 +60,7 @@ class Source(Protocol):
         """Whether X is of this kind."""
 
     @classmethod
-    def of(cls, X: Any, beside: Mapping[str, Any]) -> Self:
+    def of(cls, X: object, beside: Mapping[str, object]) -> Self:
         """The source of X; ``beside`` are arguments that are rows of the same kind, by name."""
 
     @property

@@ -89,7 +89,7 @@ class Family(Protocol):
     ) -> dict[str, FloatArray]:
         """The paper's initial parameters, for ``pack``."""
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """What a model file says of the family beside theta: JSON values by name.
 
         ``covariance_type`` is one of them; null where no column is numeric.
@@ -176,7 +176,7 @@ class GraphBuilder(Protocol):
     def constant(self, array: NDArray[Any]) -> str:
         """An array."""
 
-    def node(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+    def node(self, kind: str, *inputs: str, output: str | None = None, **attributes: object) -> str:
         """The output of an operation."""
 
     def known(self, numbers: str, absent: str | None) -> str:

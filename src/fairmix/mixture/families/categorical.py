@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -176,7 +175,7 @@ class Categorical:
         scores = rng.random((self.n_components, self.n_categories))
         return {"probabilities": np.exp(self._scores(scores.ravel()))}
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Null for what is said of numbers; the categories stand with the columns."""
         return {"covariance_type": None, "reg_covar": None}
 

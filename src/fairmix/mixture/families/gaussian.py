@@ -19,7 +19,7 @@ vector is a valid theta and gradient steps need no constraint.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -350,7 +350,7 @@ class Gaussian:
         one = {"one": np.ones(()), "columns": np.ones(self.d), "matrix": np.eye(self.d)}[self.shape]
         return one if self.n_covariances == 1 else np.stack([one] * self.n_components)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """The structure and its regularisation."""
         return {"covariance_type": self.covariance_type, "reg_covar": float(self.reg_covar)}
 

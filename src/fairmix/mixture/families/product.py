@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -126,7 +125,7 @@ class Product:
         numbers = self.numeric.initial(rows, centers, rng)
         return numbers | self.categorical.initial(rows, centers, rng)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """That of the numbers, where categories have null."""
         return self.numeric.document()
 
