@@ -5,6 +5,7 @@ in both, there on more examples.
 """
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -20,3 +21,8 @@ def times(usual: Any, long: Any) -> Any:
 def long(*values: Any) -> Any:
     """A case of ``parametrize`` for the long run only."""
     return pytest.param(*values, marks=pytest.mark.long)
+
+
+def every_other(cases: Iterable[Any]) -> list[Any]:
+    """Cases of ``parametrize`` that differ little: every second one is for the long run."""
+    return [long(case) if i % 2 else case for i, case in enumerate(cases)]

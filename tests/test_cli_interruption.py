@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from repetition import long
+from repetition import every_other, long
 from test_cli import FAST, people
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -93,7 +93,7 @@ def test_a_signal_that_is_switched_off_stays_so(folder):
     assert found.returncode == 0
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", every_other(SIGNALS))
 def test_a_signal_while_files_move_is_too_late(number, folder):
     (folder / "results").mkdir()
     found = interrupted(folder, number, "call:pathlib:Path.replace", *FIT)
@@ -102,7 +102,7 @@ def test_a_signal_while_files_move_is_too_late(number, folder):
     assert len(list((folder / "results").iterdir())) == 4
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", every_other(SIGNALS))
 def test_reproduce_says_how_to_go_on(number, folder):
     moment = "call:fairmix.reproduction:run"
     found = interrupted(folder, number, moment, "reproduce", "proposition-1", "--out", "tables")

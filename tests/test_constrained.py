@@ -90,7 +90,7 @@ def test_bounded_costs_nothing_within_the_bound_and_grows_outside(fairness):
 
 @each_kind
 @each_criterion
-@pytest.mark.parametrize(("climber", "n_groups"), [("em", 2), long("em", 3), ("gd", 2)])
+@pytest.mark.parametrize(("climber", "n_groups"), [("em", 2), long("em", 3), long("gd", 2)])
 def test_bound_holds_and_no_cluster_is_lost(n_groups, climber, fairness, labels):
     objective, theta = toy(n_groups)
     # A sum over the three clusters gets three times the bound of their largest.

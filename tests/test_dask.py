@@ -205,7 +205,7 @@ def test_frames_of_collections_have_the_rows_in_order(client):
 @pytest.mark.parametrize(
     # ``test_solvers.py`` has one for every solver.
     "name",
-    [name if name.startswith("blind") or "share" in name else long(name) for name in FITS],
+    [name if name.startswith("blind") else long(name) for name in FITS],
 )
 def test_memory_files_and_dask_give_the_same_bits(client, tmp_path, name):
     settings = {"max_iter": 6} | FITS[name]
@@ -254,7 +254,7 @@ def test_predict_of_a_collection_is_lazy(client):
         blind.predict_proba(far)
 
 
-@pytest.mark.parametrize("assignment", ["aware", "blind"])
+@pytest.mark.parametrize("assignment", ["aware", long("blind")])
 def test_equal_rows_share_labels_out_as_in_memory(client, assignment):
     """Runs of rows in which equal ones are looked for cross partitions."""
     frame = make_frame(2 * BLOCK_ROWS + 1234)

@@ -143,7 +143,9 @@ def test_files_give_the_bits_of_memory(fit, kind, frame, tmp_path):
     np.testing.assert_array_equal(files.predict(inside, **aware), memory.labels_)
 
 
-@pytest.mark.parametrize("settings", [{"solver": "em"}, {"batch_size": 3000}, {"batch_size": 0.1}])
+@pytest.mark.parametrize(
+    "settings", [long({"solver": "em"}), {"batch_size": 3000}, long({"batch_size": 0.1})]
+)
 def test_draws_from_files_are_those_from_memory(settings, frame, tmp_path):
     model = {"fairness_strength": 1, "max_iter": 3, "tol": 0.5, "random_state": 0, **settings}
     frame = frame[["a", "b", "colour", "sex"]]

@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # Of each kind one, and all in the long run.
-USUAL = {"front-delta", "categorical-3", "convergence", "mixed", "proposition-1"}
+USUAL = {"front-delta", "mixed", "proposition-1"}
 
 
 @pytest.mark.parametrize("name", [name if name in USUAL else long(name) for name in ENTRIES])

@@ -144,7 +144,7 @@ def describe(case: Situation) -> str:
 
 def repeats(case: Situation, min_group_size: int) -> bool:
     """Where no group is small, its smallest size changes nothing; some situations take long."""
-    slow = len(case.sizes) >= 50 or case.settings.get("solver") == "gd"
+    slow = len(case.sizes) >= 50 or case.settings.get("solver") in ("em", "gd")
     return slow or (min_group_size == 1 and min(case.sizes) >= 30)
 
 

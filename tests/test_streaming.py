@@ -146,7 +146,7 @@ def test_without_groups_a_stream_reaches_the_likelihood_of_em(blobs, covariance_
 
 
 @pytest.mark.repeats
-@pytest.mark.parametrize("assignment", ["aware", "blind"])
+@pytest.mark.parametrize("assignment", ["aware", long("blind")])
 def test_the_bound_holds_on_all_rows_of_a_stream(blobs, assignment):
     X, groups, _ = (part[: times(12_000, N)] for part in blobs)
     model = FairMixture(4, max_gap=0.02, assignment=assignment, random_state=0)
@@ -202,7 +202,8 @@ def mixed():
 
 
 @pytest.mark.parametrize(
-    ("kind", "assignment"), [("categorical", "aware"), ("categorical", "blind"), ("mixed", "blind")]
+    ("kind", "assignment"),
+    [("categorical", "aware"), long("categorical", "blind"), ("mixed", "blind")],
 )
 def test_categories_stream_as_well(mixed, kind, assignment):
     frame, groups = mixed
@@ -215,7 +216,7 @@ def test_categories_stream_as_well(mixed, kind, assignment):
     assert model.categories_[0].tolist() == ["blue", "green", "red"]
 
 
-@pytest.mark.parametrize("solver", ["em", "gd"])
+@pytest.mark.parametrize("solver", ["em", long("gd")])
 def test_the_papers_solvers_at_a_given_strength(blobs, solver):
     X, groups, _ = (part[:4000] for part in blobs)
     settings = {} if solver == "em" else {"max_iter": 300, "learning_rate": 1e-2, "tol": 1e-3}
