@@ -12,7 +12,7 @@ from repetition import LONG
 
 # The long run follows the usual one in minutes; the campaigns of generators/reliability ask for
 # more examples.
-EXAMPLES = int(os.environ.get("FAIRMIX_EXAMPLES", "200" if LONG else "25"))
+EXAMPLES = int(os.environ.get("FAIRMIX_EXAMPLES", "100" if LONG else "25"))
 # No deadline: the first call of a test may compile, import or wait for a busy core.
 settings.register_profile(
     "fairmix", max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
