@@ -302,3 +302,18 @@ def test_a_stream_may_drop_missing_groups():
         clean.partial_fit(X[there], sensitive_features=names[there])
     np.testing.assert_array_equal(model.means_, clean.means_)
     assert model.gap_ == clean.gap_
+
+
+def test_weights_beside_groups_that_are_missing():
+    X, names = people()
+    groups = np.where(np.arange(len(names)) < 3, None, names.astype(object))
+    known = names != "x"
+    weight = np.ones(known.sum())
+    settings = {"missing_groups": "drop", "max_gap": 0.05, "random_state": 0}
+    plain, weighed = (
+        FairMixture(3, **settings).fit(
+            X[known], sensitive_features=groups[known], sample_weight=given
+        )
+        for given in (None, weight)
+    )
+    np.testing.assert_array_equal(weighed.labels_, plain.labels_)
