@@ -83,8 +83,11 @@ def toy_fit(solver, n_groups, criterion=None):
 
 
 def rounding(kind):
-    """By how much rates differ that are equal but for rounding: passes of the dual are rough."""
-    return 1e-7 if kind is Dual else 1e-9
+    """By how much results differ that are equal but for rounding.
+
+    Passes of the dual are in single precision, whose sums differ between processors.
+    """
+    return 2e-6 if kind is Dual else 1e-9
 
 
 def objectives(solution):
@@ -224,7 +227,8 @@ def test_names_of_groups_do_not_matter(make_solver, fairness, n_groups):
     expected, _, _ = fit(solver, X, groups, means, criterion=fairness.criterion)
     for renamed in (n_groups - 1 - groups, (groups + 1) % n_groups):
         actual, _, _ = fit(solver, X, renamed, means, criterion=fairness.criterion)
-        np.testing.assert_allclose(actual.theta, expected.theta, rtol=1e-8, atol=1e-8)
+        close = 10 * rounding(type(solver))
+        np.testing.assert_allclose(actual.theta, expected.theta, rtol=close, atol=close)
         gaps = [solution.history[-1].gap for solution in (actual, expected)]
         assert gaps[0] == pytest.approx(gaps[1], abs=rounding(type(solver)))
 
@@ -245,7 +249,9 @@ def test_weights_equal_repetition(make_solver, fair):
     assert weighted.objective == pytest.approx(repeated.objective, abs=close)
     for name, value in mixture.unpack(weighted.theta).items():
         # By value: theta counts from the centre, which here differs.
-        np.testing.assert_allclose(value, other.unpack(repeated.theta)[name], rtol=1e-6)
+        np.testing.assert_allclose(
+            value, other.unpack(repeated.theta)[name], rtol=max(1e-6, 10 * close)
+        )
 
 
 @each_solver
