@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.criteria import CRITERIA, Face, OwnBound
+from fairmix.criteria import CRITERIA, Ball, Face, OwnBound
 from fairmix.kernels.totals import FloatArray
 
 GAP = CRITERIA["gap"]
 
 
-class HalfGap:
+class HalfGap(Ball):
     """``gap / 2``: what is true of the gap at a bound is true here at half of that."""
 
     words = "half of the gap"
@@ -28,8 +28,8 @@ class HalfGap:
     def decisive(self, values: FloatArray) -> NDArray[np.bool_]:
         return GAP.decisive(values)
 
-    def resolution(self, sizes: FloatArray, steps: FloatArray, n_clusters: int) -> float:
-        return GAP.resolution(sizes, steps, n_clusters) / 2
+    def resolution(self, rates: FloatArray, sizes: FloatArray, steps: FloatArray) -> float:
+        return GAP.resolution(rates, sizes, steps) / 2
 
     def project(self, rates: FloatArray, bound: float) -> FloatArray:
         return GAP.project(rates, 2 * bound)

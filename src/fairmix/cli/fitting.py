@@ -104,7 +104,7 @@ class Fit:
             },
             "n_clusters": model.n_components,
             "non_empty": int((self.profile.counts.sum(axis=0) > 0).sum()),
-            "max_gap": model.max_gap,
+            "max_gap": model.fitted_.rule.max_gap,
             **self.verdict.figures,
             "label_gap": float(model.label_gap_),
             "soft_gap": float(model.soft_gap_),
@@ -192,7 +192,7 @@ def fit_data(
     if draw_front and model.verdict_ != NOT_JUDGED:
         X, groups = sampled(data, fit_rows, FRONT_ROWS)
         # The bound of the fit is always among them: the report marks it on the front.
-        bounds = sorted({*FRONT_GAPS, model.max_gap})
+        bounds = sorted({*FRONT_GAPS, model.fitted_.rule.max_gap})
         front = pareto_front(
             _for_sample(model, len(X), profile.n_rows),
             X,

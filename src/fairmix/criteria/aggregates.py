@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from fairmix.criteria._base import BoolArray, Face, OwnBound
+from fairmix.criteria._base import Ball, BoolArray, Face, OwnBound
 from fairmix.criteria.measures import MeanPair, Measure, Path
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray
 
@@ -21,7 +21,7 @@ MET = 1e-13
 
 
 @dataclass(frozen=True)
-class LargestOverClusters:
+class LargestOverClusters(Ball):
     """The cluster whose groups are farthest apart counts."""
 
     measure: Measure
@@ -82,7 +82,7 @@ class LargestOverClusters:
         active = np.flatnonzero(lengths)
         normals = np.zeros((len(active), *rates.shape))
         normals[np.arange(len(active)), :, active] = (moves[:, active] / lengths[active]).T
-        return Face(pools, sizes, normals), lengths[active]
+        return Face.of_equals(pools, sizes, normals), lengths[active]
 
     def support(self, multipliers: FloatArray) -> float:
         """Sum over clusters."""
@@ -100,7 +100,7 @@ class LargestOverClusters:
         """The worst one, or several that are equally bad."""
         return np.asarray(values >= values.max())
 
-    def resolution(self, sizes: FloatArray, steps: FloatArray, n_clusters: int) -> float:
+    def resolution(self, rates: FloatArray, sizes: FloatArray, steps: FloatArray) -> float:
         """That of one cluster."""
         return self.measure.of_pairs(_pair_steps(sizes, steps))
 
@@ -126,7 +126,7 @@ class LargestOverClusters:
 
 
 @dataclass(frozen=True)
-class SumOverClusters:
+class SumOverClusters(Ball):
     """All clusters count."""
 
     # Not any measure: only this one can be cut to a sum over clusters.
@@ -169,12 +169,12 @@ class SumOverClusters:
         pools, sizes, moves = _met(self.measure, rates, projected)
         length = np.linalg.norm(moves)
         normals = moves[None] / length if length > 0 else np.zeros((0, *rates.shape))
-        return Face(pools, sizes, normals)
+        return Face.of_equals(pools, sizes, normals)
 
     def shrink_face(self, rates: FloatArray, shrunk: FloatArray) -> Face:
         """No value is kept."""
         pools, sizes, _ = _met(self.measure, rates, shrunk)
-        return Face(pools, sizes, np.zeros((0, *rates.shape)))
+        return Face.of_equals(pools, sizes, np.zeros((0, *rates.shape)))
 
     def support(self, multipliers: FloatArray) -> float:
         """Largest over clusters."""
@@ -187,9 +187,9 @@ class SumOverClusters:
         """Of the sum."""
         return np.asarray(np.maximum(_values(self.measure, rates).sum(axis=1) - bound, 0.0))
 
-    def resolution(self, sizes: FloatArray, steps: FloatArray, n_clusters: int) -> float:
+    def resolution(self, rates: FloatArray, sizes: FloatArray, steps: FloatArray) -> float:
         """What one cluster has too much another one lacks, so half of them count on average."""
-        return n_clusters / 2 * self.measure.of_pairs(_pair_steps(sizes, steps))
+        return float(rates.shape[1] / 2 * self.measure.of_pairs(_pair_steps(sizes, steps)))
 
     def decisive(self, values: FloatArray) -> BoolArray:
         """All that add something."""

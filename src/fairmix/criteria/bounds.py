@@ -12,3 +12,8 @@ ROUNDING = 1e-12
 def within(value: float, bound: float, resolution: float = 0.0) -> bool:
     """Whether a value is at most the bound, or at most what whole rows resolve. A NaN is not."""
     return value <= max(bound, resolution) + ROUNDING
+
+
+def reaches(figure: float, bound: float, resolution: float = 0.0) -> bool:
+    """Whether a figure is at least the bound, but for what whole rows resolve. A NaN is not."""
+    return figure >= bound - resolution - ROUNDING

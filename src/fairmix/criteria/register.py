@@ -11,13 +11,13 @@ criterion            measure of a cluster           aggregate
 
 from __future__ import annotations
 
-from fairmix.criteria._base import Criterion
+from fairmix.criteria._base import Seminorm
 from fairmix.criteria.aggregates import LargestOverClusters, SumOverClusters
 from fairmix.criteria.measures import MeanPair, WorstPair
 
 # By name. All who list or choose a criterion read this when they need it, so one of your own counts
 # from the line that adds it.
-CRITERIA: dict[str, Criterion] = {
+CRITERIA: dict[str, Seminorm] = {
     # The paper's Delta; the pairs of groups are counted once, so that two groups are a special
     # case.
     "gap": LargestOverClusters(MeanPair()),
@@ -26,7 +26,7 @@ CRITERIA: dict[str, Criterion] = {
 }
 
 
-def criterion_named(name: str) -> Criterion:
+def criterion_named(name: str) -> Seminorm:
     """The criterion of a name that a user gave.
 
     Examples

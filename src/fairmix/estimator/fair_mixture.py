@@ -91,12 +91,26 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
     ----------
     n_components : int, default=2
         Number of clusters, K.
-    max_gap : float, default=0.01
+    max_gap : float or "auto", default="auto"
         The paper's epsilon: ``gap_ <= max_gap`` on the training data, or a warning says what was
         reached. Hard labels move by whole rows, so a bound below ``resolution_`` counts as met
-        within that.
+        within that. ``"auto"``: 0.01, or no bound on the gap when ``min_ratio`` or
+        ``min_balance`` is given. A gap compares shares of groups, so a cluster of few rows may
+        meet it with hardly a member of one group; a ratio does not allow that.
+    min_ratio : float, default=None
+        In every cluster the rate of each group, its share that falls into the cluster, is at
+        least this share of any other group's: ``ratio_ >= min_ratio``. 0.8 is the four-fifths
+        rule. Above 0, at most 1; nothing is forgiven, except at 1 one row of the larger group.
+    min_balance : float, default=None
+        Balance as the papers define it: in every cluster, the rows of each group are at least
+        this share of any other group's, ``balance_ >= min_balance``. At most the best possible,
+        the size of the smallest judged group over that of the largest. Balance lets a small group
+        be over-represented without limit; ``min_ratio`` does not.
+    margin : float or "chance", default=0.0
+        How much stricter the fit is than the rule, in the rule's units, so that unseen rows keep
+        it, too. ``"chance"``: by what sampling explains on as many fresh rows.
     fairness_strength : "auto" or float, default="auto"
-        ``"auto"``: found so that ``max_gap`` holds. A number: the paper's lambda, with ``max_gap``
+        ``"auto"``: found so that the rule holds. A number: the paper's lambda, with ``max_gap``
         unused; 1 to 10 spans the range from hardly to nearly perfectly fair on standardised
         data. 0: a plain mixture.
     gap_of : {"labels", "probabilities"}, default="labels"
@@ -200,13 +214,17 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         The criterion on what ``gap_of`` names; ``label_gap_`` and ``soft_gap_`` always exist. All
         are NaN where fewer than two groups are judged.
     verdict_ : {"met", "missed", "met for the judged groups", "not judged", "no bound"}
-        Whether ``gap_`` is within the bound on the training data.
+        Whether the rule is met on the training data: ``max_gap``, ``min_ratio`` or
+        ``min_balance``.
     resolution_ : float
         What whole rows can resolve: a pair of groups can be asked to agree to within one row of
         its larger group, and where neither is the smallest group, to within one row of each.
     rates_ : ndarray of shape (n_groups, n_components) or None
         Share of each group in each cluster, of what ``gap_of`` names. None where fewer than two
         groups are judged.
+    ratio_ : float
+        Smallest ratio of two groups' rates within a cluster, of what ``gap_of`` names. NaN where
+        fewer than two groups are judged.
     balance_ : float
         Smallest ratio of two groups' sizes within a cluster, of what ``gap_of`` names. NaN where
         fewer than two groups are judged.
@@ -264,7 +282,10 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
     # Keys of a register are a view of it: what is added later is allowed from then on.
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "max_gap": [Interval(Real, 0, None, closed="left")],
+        "max_gap": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "min_ratio": [Interval(Real, 0, 1, closed="right"), None],
+        "min_balance": [Interval(Real, 0, 1, closed="right"), None],
+        "margin": [StrOptions({"chance"}), Interval(Real, 0, 1, closed="left")],
         "fairness_strength": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "gap_of": [StrOptions({"labels", "probabilities"})],
         "assignment": [StrOptions({"blind", "aware"})],
@@ -299,7 +320,10 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         self,
         n_components: int = 2,
         *,
-        max_gap: float = 0.01,
+        max_gap: float | str = "auto",
+        min_ratio: float | None = None,
+        min_balance: float | None = None,
+        margin: float | str = 0.0,
         fairness_strength: float | str = "auto",
         gap_of: str = "labels",
         assignment: str = "blind",
@@ -331,6 +355,9 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
     ) -> None:
         self.n_components = n_components
         self.max_gap = max_gap
+        self.min_ratio = min_ratio
+        self.min_balance = min_balance
+        self.margin = margin
         self.fairness_strength = fairness_strength
         self.gap_of = gap_of
         self.assignment = assignment

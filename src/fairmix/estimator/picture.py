@@ -19,7 +19,7 @@ def measured(estimator: Any) -> str:
         names += f" and {len(groups) - LISTED} more"
     asked = ""
     if estimator.fairness_strength == "auto":
-        asked = f" (max_gap={estimator.max_gap:g}: {estimator.verdict_})"
+        asked = f" ({estimator.fitted_.rule.text}: {estimator.verdict_})"
     criterion = estimator.criterion.replace("_", " ")
     return (
         f"<p>On the data of the fit: {criterion} of the {estimator.gap_of} "

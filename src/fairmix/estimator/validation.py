@@ -101,6 +101,7 @@ def check_parameters(estimator: Any) -> None:
             f"assignment='aware' needs solver='dual', got solver={estimator.solver!r}: the paper's "
             "solvers have no tilt by group. Set solver='dual' or assignment='blind'."
         )
+    _check_rule(estimator)
     if estimator.batch_size is not None and estimator.subsample is not None:
         raise ValueError(
             f"batch_size={estimator.batch_size} and subsample={estimator.subsample} are two ways "
@@ -117,6 +118,28 @@ def check_parameters(estimator: Any) -> None:
             f"fairness_strength={estimator.fairness_strength!r} sets none. Set "
             "fairness_strength='auto' or ties='together'."
         )
+
+
+def _check_rule(estimator: Any) -> None:
+    """Refuse two rules at once, and a ratio where only a gap can be bounded."""
+    ratios = [name for name in ("min_ratio", "min_balance") if getattr(estimator, name) is not None]
+    given = ratios if estimator.max_gap == "auto" else ["max_gap", *ratios]
+    if len(given) > 1:
+        said = " and ".join(f"{name}={getattr(estimator, name)}" for name in given)
+        raise ValueError(
+            f"{said} are two rules, and a fit has one. Keep one of them; "
+            "leave the others at max_gap='auto', min_ratio=None, min_balance=None."
+        )
+    if not ratios:
+        return
+    said = f"{ratios[0]}={getattr(estimator, ratios[0])}"
+    if estimator.fairness_strength != "auto":
+        raise ValueError(
+            f"{said} is a bound, and fairness_strength={estimator.fairness_strength!r} weighs a "
+            "gap instead. Set fairness_strength='auto'."
+        )
+    if estimator.solver == "gd":
+        raise ValueError(f"{said} needs solver='dual' or 'em', got solver='gd'. Set solver='dual'.")
 
 
 def check_stream(estimator: Any, stream: Stream | None) -> None:

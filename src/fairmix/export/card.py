@@ -118,7 +118,7 @@ def _description(model: FairMixture) -> list[str]:
 
 def _bound(model: FairMixture) -> str:
     if model.fairness_strength == "auto":
-        return f"at most {model.max_gap:g} for the {model.gap_of}"
+        return f"{model.fitted_.rule.text} for the {model.gap_of}"
     if model.fairness_strength == 0:
         return "no limit here, the strength of the constraint is 0"
     return f"by a penalty of strength {float(model.fairness_strength):g}, not by a fixed bound"

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmix._version import __version__
-from fairmix.criteria import smallest_ratio
+from fairmix.criteria import MaxGap, MinBalance, best_balance, smallest_ratio
+from fairmix.criteria.bounds import ROUNDING
 from fairmix.fitting.schedule import (
     Settings,
     Watch,
     make_family,
     make_propensity,
-    resolution,
     solve,
 )
 from fairmix.input.columns import Columns
@@ -29,7 +29,7 @@ from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.model import Model
 from fairmix.results.fitted import Fairness, Fitted
 from fairmix.results.freshness import TrainingRows
-from fairmix.results.verdict import MISSED
+from fairmix.results.verdict import MISSED, measure
 from fairmix.solvers import Bound, Iteration, Solution, Status
 from fairmix.system.notices import notify
 from fairmix.system.threads import one_blas_thread
@@ -114,6 +114,7 @@ def learn(
     with one_blas_thread():
         columns, store = data.columns, data.store(data.columns)
         _check_rows(store, settings)
+        check_limit(settings, store)
         # Before columns are standardised, because certificates compare rows as users give them.
         training_rows = TrainingRows.of(store) if isinstance(store, MemoryStore) else None
         moments = store.summary.moments
@@ -229,20 +230,27 @@ def _fairness(
 ) -> Fairness:
     criterion = settings.measure
     if solution.multipliers is not None:
-        # The dual norm of the multipliers is the strength whose penalised fit this is.
-        strength = criterion.support(solution.multipliers)
+        # The dual norm of the multipliers is the strength whose penalised fit this is. Those of a
+        # cone have none.
+        penalty = settings.limit is None or isinstance(settings.limit, MaxGap)
+        strength = criterion.support(solution.multipliers) if penalty else np.nan
     else:
         penalised = len(groups.names) > 0 and settings.fairness_strength != "auto"
         strength = float(settings.fairness_strength) if penalised else 0.0
     if len(groups.names) < 2:
         return Fairness(strength=strength)
     mass = hard if settings.on_labels else soft
+    rates, labels = _rates(mass), settings.on_labels
+    # Without a limit, what whole rows resolve of the gap.
+    limit = MaxGap(0.0, settings.criterion) if settings.limit is None else settings.limit
+    _, resolution = measure(limit, rates, table.group_sizes, table.rate_steps, labels=labels)
     return Fairness(
         label_gap=criterion.value(_rates(hard)),
         soft_gap=criterion.value(_rates(soft)),
+        ratio=smallest_ratio(rates),
         balance=smallest_ratio(mass),
-        rates=_rates(mass),
-        resolution=resolution(settings, table),
+        rates=rates,
+        resolution=resolution,
         strength=strength,
     )
 
@@ -261,21 +269,28 @@ def warn_of(settings: Settings, fitted: Fitted, status: Status, store: Store) ->
     if fitted.filled < settings.n_components:
         notify(
             f"Only {fitted.filled} of n_components={settings.n_components} clusters have members. "
-            "Lower n_components, loosen max_gap (or fairness_strength), or raise n_init.",
+            f"Lower n_components, loosen {_asked(settings)}, or raise n_init.",
             ConvergenceWarning,
         )
     verdict = fitted.verdict
     if verdict.word == MISSED:
         # Enough digits to tell the two numbers apart.
-        by = f", by about {verdict.rows} rows" if settings.on_labels else ""
+        by = f", by about {verdict.rows} rows" if verdict.rows and settings.on_labels else ""
+        side = "below" if verdict.at_least else "above"
         notify(
-            f"The gap of the {settings.gap_of} is {fitted.gap:.6g}, above "
-            f"max_gap={settings.max_gap:g}{by}. {_repeats(settings, fitted, store)}Loosen max_gap, "
-            "raise n_init or max_iter, lower n_components, or try gap_of='probabilities'.",
+            f"The {verdict.noun} of the {settings.gap_of} is {verdict.value:.6g}, {side} "
+            f"{verdict.parameter}={verdict.bound:g}{by}. {_repeats(settings, fitted, store)}"
+            f"Loosen {verdict.parameter}, raise n_init or max_iter, lower n_components, or try "
+            "gap_of='probabilities'.",
             ConvergenceWarning,
         )
     if status is Status.MAX_ITER:
         notify(status.value, ConvergenceWarning)
+
+
+def _asked(settings: Settings) -> str:
+    """The parameter that asks for fairness."""
+    return "fairness_strength" if settings.limit is None else settings.limit.parameter
 
 
 def _repeats(settings: Settings, fitted: Fitted, store: Store) -> str:
@@ -291,7 +306,10 @@ def _repeats(settings: Settings, fitted: Fitted, store: Store) -> str:
     counts = np.bincount(equal)
     tied = own * (counts[equal] > 1)
     step = np.bincount(equal_rows(sample.rows, sample.groups), tied).max()
-    missing = Bound(settings.measure, settings.max_gap).missing(fitted.fairness.rates)
+    limit, sizes, steps = settings.limit, store.group_sizes, store.rate_steps
+    assert limit is not None
+    bound = Bound(limit.criterion(sizes, steps), limit.level(sizes))
+    missing = bound.missing(fitted.fairness.rates)
     most = counts.max()
     if most == 1 or step < missing:
         return ""
@@ -299,6 +317,19 @@ def _repeats(settings: Settings, fitted: Fitted, store: Store) -> str:
         f"Equal rows get equal labels, and the most frequent one is {most / sample.n_rows:.1%} "
         "of all: ties='split' shares them out between clusters. "
     )
+
+
+def check_limit(settings: Settings, store: Store) -> None:
+    """Refuse a Balance that groups of these sizes cannot have in every cluster."""
+    if not isinstance(settings.limit, MinBalance) or len(store.group_sizes) < 2:
+        return
+    best = best_balance(store.group_sizes)
+    if settings.limit.bound > best + ROUNDING:
+        raise ValueError(
+            f"min_balance={settings.limit.bound:g} is out of reach: clusters cannot all have more "
+            f"than {best:.6g}, the size of the smallest judged group over that of the largest. "
+            "Lower min_balance, or set min_ratio, whose best value is 1."
+        )
 
 
 def _check_rows(store: Store, settings: Settings) -> None:

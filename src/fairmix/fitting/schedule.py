@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fairmix.criteria import CRITERIA, Criterion
+from fairmix.criteria import CRITERIA, Criterion, Limit, Seminorm, limit_of
 from fairmix.fitting.starts import Start, start
 from fairmix.input.columns import Columns
 from fairmix.input.groups import MissingGroups
@@ -26,11 +27,14 @@ from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import Propensity, fit_propensity
 from fairmix.results.fitted import Rule
 from fairmix.solvers import SOLVERS, Beginning, Callback, Iteration, Recipe, Solution, Solver, Task
-from fairmix.solvers import resolution as finest_gap
 from fairmix.solvers.objective import Objective, Scaled
 from fairmix.solvers.online import Online
 from fairmix.system.progress import progress
 from fairmix.tables import Batches, Moments, Rowlike, Store, Table, count_batches, count_rows
+
+# Probability with which as many fresh rows as those of the fit keep the rule, where the margin is
+# that of chance and the map of the population is just within the rule.
+CHANCE = 0.95
 
 # Entered for a climb with the most iterations, if that is known; gets each iteration.
 Watch = Callable[[int | None], AbstractContextManager[Callback | None]]
@@ -98,7 +102,10 @@ class Settings:
     """Choices of the user that shape a fit; `FairMixture` documents each."""
 
     n_components: int
-    max_gap: float
+    max_gap: float | Literal["auto"]
+    min_ratio: float | None
+    min_balance: float | None
+    margin: float | Literal["chance"]
     fairness_strength: float | Literal["auto"]
     gap_of: Literal["labels", "probabilities"]
     assignment: Literal["blind", "aware"]
@@ -123,15 +130,39 @@ class Settings:
     verbose: int
 
     @property
-    def measure(self) -> Criterion:
-        """The criterion itself."""
+    def measure(self) -> Seminorm:
+        """The criterion of ``gap_``."""
         return CRITERIA[self.criterion]
+
+    @property
+    def limit(self) -> Limit | None:
+        """What is bounded; None where a strength takes the place of a bound."""
+        return limit_of(vars(self))
 
     @property
     def rule(self) -> Rule:
         """What is asked for."""
-        bound = float(self.max_gap) if self.fairness_strength == "auto" else np.inf
-        return Rule(self.criterion, bound, self.gap_of, self.min_group_size, self.missing_groups)
+        return Rule(
+            self.criterion, self.limit, self.gap_of, self.min_group_size, self.missing_groups
+        )
+
+    def aim(self, sizes: FloatArray) -> Limit | None:
+        """The limit of the solver, stricter than that of the user by the margin.
+
+        ``sizes`` (M,) are the weights of the groups.
+        """
+        limit = self.limit
+        if limit is None or self.margin == 0:
+            return limit
+        margin = self.margin
+        if margin == "chance":
+            criterion = limit.criterion(sizes, 1 / sizes)
+            # Fresh rows differ from those of the fit by two errors, that of each; of K clusters the
+            # worst one decides.
+            worst = NormalDist().inv_cdf(CHANCE ** (1 / self.n_components))
+            noise = np.sqrt(2) * worst * criterion.noise(sizes, self.n_components)
+            margin = limit.width(float(noise), sizes)
+        return limit.tightened(float(margin), sizes)
 
     @property
     def on_labels(self) -> bool:
@@ -222,12 +253,7 @@ def solve(
     # would change the result of a seed.
     fit = Fit(settings, SCHEDULE, np.random.default_rng(seed))
     ground = fit.ground(mixture, table)
-    task = make_task(
-        settings,
-        n_groups=table.n_groups,
-        n_batches=ground.objective.n_batches,
-        target=fit.target(ground, table),
-    )
+    task = make_task(settings, table, rates=ground.rates, n_batches=ground.objective.n_batches)
     recipe = SOLVERS[settings.solver]
     solver = recipe.make(task)
     penalty = make_penalty(settings, mixture.n_components, table.n_groups)
@@ -259,18 +285,29 @@ def solve(
 
 
 def make_task(
-    settings: Settings, *, n_groups: int, n_batches: int = 1, target: float, online: bool = False
+    settings: Settings,
+    table: Rowlike,
+    *,
+    rates: Rowlike,
+    n_batches: int = 1,
+    online: bool = False,
 ) -> Task:
-    """What the solver of a fit is made for."""
-    strength = settings.strength(n_groups)
+    """What the solver of a fit is made for; ``rates`` are the rows whose rates count."""
+    sizes = table.group_sizes
+    strength, aim = settings.strength(len(sizes)), settings.aim(sizes)
+    criterion: Criterion = settings.measure
+    bound = np.inf
+    if strength is None and aim is not None:
+        criterion, bound = aim.criterion(sizes, table.rate_steps), aim.level(sizes)
     return Task(
-        criterion=settings.measure,
+        measure=settings.measure,
         strength=strength,
-        bound=settings.max_gap if strength is None else np.inf,
-        target=target,
+        criterion=criterion,
+        bound=bound,
+        target=_target(settings, criterion, bound, rates, table),
         labels=settings.on_labels,
         aware=settings.assignment == "aware",
-        n_groups=n_groups,
+        n_groups=len(sizes),
         n_batches=n_batches,
         max_iter=settings.max_iter,
         learning_rate=settings.learning_rate,
@@ -288,10 +325,30 @@ def make_penalty(settings: Settings, n_components: int, n_groups: int) -> Scaled
     return Scaled.of(settings.measure, strength, (n_groups, n_components))
 
 
-def make_online(settings: Settings, mixture: Mixture, n_groups: int) -> Online:
+def _target(
+    settings: Settings, criterion: Criterion, bound: float, rows: Rowlike, table: Rowlike
+) -> float:
+    """The bound to aim at where nothing is left to do for all rows after a climb.
+
+    Labels move by whole rows, so less than that cannot be asked of them. A map that meets the bound
+    on a sample misses it on all rows by the sampling error, which is taken off beforehand.
+    """
+    if np.isinf(bound):
+        return np.inf
+    if rows.n_rows < table.n_rows:
+        sizes = table.group_sizes / table.group_sizes.sum() * rows.n_rows
+        bound = max(0.0, bound - criterion.noise(sizes, settings.n_components))
+    # The rates are not known yet, so clusters of equal size stand for them.
+    even = np.full((len(rows.group_sizes), settings.n_components), 1 / settings.n_components)
+    if not settings.on_labels:
+        return bound
+    return criterion.enough(bound, even, rows.group_sizes, rows.rate_steps)
+
+
+def make_online(settings: Settings, mixture: Mixture, sample: Rowlike) -> Online:
     """What takes a fit along a stream, a few steps at each batch."""
-    task = make_task(settings, n_groups=n_groups, target=settings.max_gap, online=True)
-    penalty = make_penalty(settings, mixture.n_components, n_groups)
+    task = make_task(settings, sample, rates=sample, online=True)
+    penalty = make_penalty(settings, mixture.n_components, task.n_groups)
     return Online(SOLVERS[settings.solver].make(task), penalty)
 
 
@@ -319,24 +376,6 @@ class Fit:
         batches = Batches(table, count_batches(settings.batch_size, n_rows), self.rng)
         # A start needs its rows at hand, and batches leave them where they are.
         return Ground(Objective(mixture, batches, fair_table=sample), sample, sample)
-
-    def target(self, ground: Ground, table: Table) -> float:
-        """The bound to aim at where nothing is left to do for all rows after a climb.
-
-        Labels move by whole rows, so less than that cannot be asked of them. A map that meets the
-        bound on a sample misses it on all rows by the sampling error, which is taken off
-        beforehand.
-        """
-        settings, rows = self.settings, ground.rates
-        if settings.strength(table.n_groups) is not None:
-            return np.inf
-        bound = settings.max_gap
-        if rows.n_rows < table.n_rows:
-            sizes = table.group_sizes / table.group_sizes.sum() * rows.n_rows
-            # The rates are not known yet, so clusters of equal size stand for them.
-            rate = 1 / settings.n_components
-            bound -= float(np.sqrt(rate * (1 - rate) * (1 / sizes).sum()))
-        return max(bound, resolution(settings, rows) if settings.on_labels else 0.0)
 
     def start(self, mixture: Mixture, table: Table, **how: int) -> FloatArray:
         """Parameters to begin with, from the rows of a table."""
@@ -404,11 +443,6 @@ class Fit:
             rows = Objective(mixture, level)
             starts = [Beginning.at(patient.climb(rows, beginning)) for beginning in starts]
         return list(starts)
-
-
-def resolution(settings: Settings, table: Rowlike) -> float:
-    """The gap below which a fit cannot be asked to go."""
-    return finest_gap(settings.measure, table, settings.n_components, labels=settings.on_labels)
 
 
 @contextmanager

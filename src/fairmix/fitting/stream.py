@@ -189,7 +189,7 @@ class Stream:
                 solution = self._fit_sample(settings, batch.n_jobs)
             else:
                 assert self.state is not None
-                self.state, solution = self._online(settings).advance(
+                self.state, solution = self._online(settings, sample).advance(
                     self.mixture, sample, self._table(self._seated(batch)), self.state
                 )
             model = self._model_of(solution)
@@ -238,16 +238,15 @@ class Stream:
             self.aware and solution.offsets is not None,
         )
 
-    def _online(self, settings: Settings) -> Online:
+    def _online(self, settings: Settings, sample: Table) -> Online:
         """The solver, for a few steps at a batch."""
-        n_groups = Seats.of(self.groups).n_groups
-        return make_online(whole_sample(settings), self.mixture, n_groups)
+        return make_online(whole_sample(settings), self.mixture, sample)
 
     def _settle(self, settings: Settings, sample: Table, start: Beginning) -> None:
         """Go on from the fit of a sample."""
         self.fitted_rows, self.fitted_call = self.reservoir.n_seen, len(self.history)
         self.fitted_groups = () if self.groups is None else self.groups.names
-        self.state = self._online(settings).begin(
+        self.state = self._online(settings, sample).begin(
             self.mixture, sample, self.reservoir.seen_weight, start
         )
 

@@ -145,7 +145,7 @@ def convergence_charts(model: FairMixture, bounded: bool) -> list[dict[str, Any]
     charts = [_line(history["objective"], steps, "objective (per row, higher is better)")]
     if len(model.groups_) > 1:
         # The history is of probabilities; beside it, a bound on labels would be misread.
-        bound = model.max_gap if bounded and model.gap_of == "probabilities" else None
+        bound = model.fitted_.rule.max_gap if bounded and model.gap_of == "probabilities" else None
         charts.append(_line(history["gap"], steps, "gap of the probabilities", bound=bound))
     return charts
 

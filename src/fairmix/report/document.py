@@ -248,7 +248,7 @@ def _chosen(front: ParetoFront, model: FairMixture | None) -> int:
     """The point of the report's model, else the tightest bound that is met."""
     if model is not None and model.fairness_strength == "auto":
         for i, row in enumerate(front.rows):
-            if row.max_gap == model.max_gap:
+            if row.max_gap == model.fitted_.rule.max_gap:
                 return i
     return next((i for i, row in enumerate(front.rows) if row.met), 0)
 

@@ -117,7 +117,7 @@ def model_facts(model: FairMixture) -> Facts:
         if name not in UNSAID | facts.keys() and _differs(setting, defaults[name]):
             facts[name] = str(setting)
     # The bound is named even if it is the default, because the report is about it.
-    facts.setdefault("max_gap", f"{model.max_gap:g}")
+    facts.setdefault("rule", model.fitted_.rule.text)
     return facts
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmix.criteria import Limit, MaxGap
 from fairmix.input.columns import as_frame
 from fairmix.input.groups import Groups, MissingGroups, Seats
 from fairmix.kernels.totals import FloatArray, IntArray, Rows
@@ -24,9 +25,9 @@ class Rule:
     Attributes
     ----------
     criterion : str
-        Name of the measure of fairness.
-    bound : float
-        What it may be; infinite where there is no bound.
+        Name of the measure that ``gap_`` reports.
+    limit : Limit or None
+        What is bounded, and by how much; None where there is no bound.
     of : {"labels", "probabilities"}
         What the bound is on.
     min_group_size : int
@@ -36,10 +37,20 @@ class Rule:
     """
 
     criterion: str
-    bound: float
+    limit: Limit | None
     of: Literal["labels", "probabilities"]
     min_group_size: int
     missing_groups: MissingGroups
+
+    @property
+    def max_gap(self) -> float:
+        """What the gap may be; infinite where something else is bounded, or nothing."""
+        return self.limit.bound if isinstance(self.limit, MaxGap) else math.inf
+
+    @property
+    def text(self) -> str:
+        """The parameter and its number."""
+        return "no bound" if self.limit is None else f"{self.limit.parameter}={self.limit.bound:g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +61,9 @@ class Fairness:
     ----------
     label_gap, soft_gap : float
         The criterion on hard labels and on responsibilities.
-    balance : float
-        Smallest ratio of two groups' sizes within a cluster, of what the rule is on.
+    ratio, balance : float
+        Smallest ratio of two groups' rates, and of their sizes, within a cluster, of what the rule
+        is on.
     rates : (M, K) array or None
         Share of each group in each cluster, of what the rule is on.
     resolution : float
@@ -62,6 +74,7 @@ class Fairness:
 
     label_gap: float = math.nan
     soft_gap: float = math.nan
+    ratio: float = math.nan
     balance: float = math.nan
     rates: FloatArray | None = None
     resolution: float = math.nan
@@ -130,12 +143,16 @@ class Fitted:
     def verdict(self) -> Verdict:
         """Whether the rows of the fit meet the rule."""
         # Worked out when asked for, so that word and numbers cannot disagree.
+        limit, fairness = self.rule.limit, self.fairness
+        found = {"max_gap": self.gap, "min_ratio": fairness.ratio, "min_balance": fairness.balance}
+        parameter = "max_gap" if limit is None else limit.parameter
         return judge(
-            float(self.gap),
-            self.rule.bound,
-            resolution=float(self.fairness.resolution),
+            float(found[parameter]),
+            math.inf if limit is None else limit.bound,
+            resolution=float(fairness.resolution),
             n_judged=len(self.groups.names),
             unjudged=self.groups.unjudged,
+            parameter=parameter,
         )
 
     @property
@@ -188,6 +205,7 @@ class Fitted:
             "gap_": self.gap,
             "label_gap_": fairness.label_gap,
             "soft_gap_": fairness.soft_gap,
+            "ratio_": fairness.ratio,
             "balance_": fairness.balance,
             "rates_": fairness.rates,
             "resolution_": fairness.resolution,

@@ -76,7 +76,7 @@ def _judge(
         counts,
         known,
         # Without groups the fit was asked for nothing that these rows could miss.
-        rule.bound if fair else np.inf,
+        rule.limit if fair and rule.limit is not None else np.inf,
         criterion=rule.criterion,
         min_group_size=rule.min_group_size,
         among=judged if fair else None,

@@ -2,7 +2,8 @@
 
 Labels move by whole rows, so a bound may be finer than they can follow. A value counts as met when
 it is at most the bound, or at most the *resolution*: what whole rows can be asked to reach (see
-``Criterion.resolution``). Nothing is added to a bound above it.
+``Criterion.resolution``). Nothing is added to a bound above it. A ratio or a Balance is met when it
+is at least the bound; only where the best possible is asked for, one row is forgiven.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmix.criteria import CRITERIA
-from fairmix.criteria.bounds import ROUNDING, SOFT_RESOLUTION, within
+from fairmix.criteria import CRITERIA, LIMITS, Limit, MaxGap
+from fairmix.criteria.bounds import ROUNDING, SOFT_RESOLUTION, reaches, within
+from fairmix.kernels.totals import FloatArray
 
 __all__ = ["Verdict", "judge", "judge_counts", "label_resolution", "verdict_of"]
 
@@ -41,13 +43,16 @@ class Verdict:
     word : str
         ``"met"``, ``"missed"``, ``"met for the judged groups"``, ``"not judged"``, ``"no bound"``.
     value : float
-        What was measured, NaN without two groups that are judged.
+        What was measured: a gap, the smallest ratio or the Balance. NaN without two groups that
+        are judged.
     bound : float
         What was asked for, infinite where nothing was.
     resolution : float
         What whole rows can resolve.
     unjudged : dict of str to int
         Groups that are too small to be judged, and their rows.
+    parameter : {"max_gap", "min_ratio", "min_balance"}
+        What the bound is on.
     """
 
     word: str
@@ -55,6 +60,23 @@ class Verdict:
     bound: float = math.inf
     resolution: float = 0.0
     unjudged: dict[str, int] = field(default_factory=dict)
+    parameter: str = "max_gap"
+
+    @property
+    def noun(self) -> str:
+        """What was measured, in a word."""
+        return LIMITS[self.parameter].noun
+
+    @property
+    def at_least(self) -> bool:
+        """Whether the value must be at least the bound, or at most."""
+        return LIMITS[self.parameter].at_least
+
+    @property
+    def forgiven(self) -> bool:
+        """Whether the bound is met only as closely as whole rows allow."""
+        beyond = self.value < self.bound if self.at_least else self.value > self.bound
+        return self.holds and beyond
 
     @property
     def holds(self) -> bool:
@@ -72,7 +94,7 @@ class Verdict:
         return {
             "verdict": self.word,
             "met": self.met,
-            "gap": self.value,
+            self.noun: self.value,
             "resolution": self.resolution,
             "unjudged": dict(self.unjudged),
         }
@@ -80,7 +102,7 @@ class Verdict:
     @property
     def rows(self) -> int:
         """How many rows too many a missed value is, about; 0 if that is not known."""
-        if self.word != MISSED or math.isnan(self.value):
+        if self.word != MISSED or math.isnan(self.value) or self.at_least:
             return 0
         # The resolution may be zero; the floor keeps the quotient finite.
         return math.ceil((self.value - self.bound) / max(self.resolution, ROUNDING))
@@ -104,13 +126,14 @@ def judge(
     resolution: float,
     n_judged: int,
     unjudged: Mapping[str, int] | None = None,
+    parameter: str = "max_gap",
 ) -> Verdict:
     """The verdict on a value.
 
     Parameters
     ----------
     value : float
-        The criterion on the rates of the groups that are judged.
+        What the parameter limits, of the groups that are judged.
     bound : float
         What it may be; infinite for none.
     resolution : float
@@ -119,6 +142,8 @@ def judge(
         How many groups are judged.
     unjudged : mapping of str to int, optional
         The groups that are too small to be judged, and their rows.
+    parameter : {"max_gap", "min_ratio", "min_balance"}, default="max_gap"
+        What the bound is on.
 
     Examples
     --------
@@ -126,18 +151,39 @@ def judge(
     'missed'
     >>> judge(0.0002, 0.0, resolution=0.0003, n_judged=2).word
     'met'
+    >>> judge(0.79, 0.8, resolution=0.0, n_judged=2, parameter="min_ratio").word
+    'missed'
     """
     small = dict(unjudged or {})
     # First: where nothing was asked for, it is no news that groups are small.
     if math.isinf(bound) or n_judged + len(small) == 0:
-        return Verdict(NO_BOUND, value, bound, resolution, small)
+        return Verdict(NO_BOUND, value, bound, resolution, small, parameter)
     if n_judged < 2:
-        return Verdict(NOT_JUDGED, math.nan, bound, resolution, small)
+        return Verdict(NOT_JUDGED, math.nan, bound, resolution, small, parameter)
     word = MISSED
+    holds = reaches if LIMITS[parameter].at_least else within
     # A plain "met" would include the small groups, of which nothing is known.
-    if within(value, bound, resolution):
+    if holds(value, bound, resolution):
         word = MET_FOR_JUDGED if small else MET
-    return Verdict(word, value, bound, resolution, small)
+    return Verdict(word, value, bound, resolution, small, parameter)
+
+
+def measure(
+    limit: Limit, rates: FloatArray, sizes: FloatArray, steps: FloatArray, *, labels: bool
+) -> tuple[float, float]:
+    """What a limit is on, at the rates (M, K) of groups, and what is forgiven, in its own units.
+
+    ``sizes`` (M,) are the weights of the groups, ``steps`` (M,) by how much one row moves the rate
+    of its group.
+    """
+    criterion, level = limit.criterion(sizes, steps), limit.level(sizes)
+    figure = limit.figure(criterion.value(rates), sizes)
+    if not labels:
+        return figure, SOFT_RESOLUTION
+    if not criterion.conic:
+        return figure, limit.width(criterion.resolution(rates, sizes, steps), sizes)
+    enough = criterion.enough(level, rates, sizes, steps)
+    return figure, limit.width(max(0.0, enough - level), sizes)
 
 
 def label_resolution(
@@ -166,13 +212,14 @@ def label_resolution(
     if len(totals) < 2:
         return 0.0
     moves = 1 / totals if steps is None else np.asarray(steps, dtype=np.float64)
-    return CRITERIA[criterion].resolution(totals, moves, n_clusters)
+    even = np.full((len(totals), n_clusters), 1 / n_clusters)
+    return CRITERIA[criterion].resolution(even, totals, moves)
 
 
 def judge_counts(
     counts: ArrayLike,
     groups: Sequence[str],
-    bound: float,
+    bound: float | Limit,
     *,
     criterion: str = "gap",
     min_group_size: int = MIN_GROUP_SIZE,
@@ -188,10 +235,11 @@ def judge_counts(
         rows take no part.
     groups : sequence of str
         Names of the groups.
-    bound : float
-        What the criterion may be; infinite for none.
+    bound : float or Limit
+        What the criterion may be; infinite for none. Or another limit, as `MinRatio` or
+        `MinBalance` of `fairmix.criteria`.
     criterion : str, default="gap"
-        Name of the criterion.
+        Name of the criterion of a number.
     min_group_size : int, default=30
         Groups of fewer rows are not judged.
     among : collection of str, optional
@@ -216,35 +264,37 @@ def judge_counts(
         if size and (size < min_group_size or (among is not None and name not in among))
     }
     judged = [g for g, name in enumerate(groups) if rows[g] and name not in small]
+    limit = MaxGap(bound, criterion) if isinstance(bound, float | int) else bound
     value = resolution = math.nan
     if len(judged) > 1:
         sizes = table[judged].sum(axis=1)
-        value = CRITERIA[criterion].value(table[judged] / sizes[:, None])
-        resolution = SOFT_RESOLUTION
-        if of == "labels":
-            resolution = label_resolution(criterion, sizes, table.shape[1])
-    return judge(value, bound, resolution=resolution, n_judged=len(judged), unjudged=small)
-
-
-# A protocol, because the estimator is in a room above this one.
-class FittedBound(Protocol):
-    """What a fitted `fairmix.FairMixture` says of its bound."""
-
-    max_gap: float
-    fairness_strength: float | str
-    gap_: float
-    resolution_: float
-    groups_: Any
-    unjudged_groups_: dict[str, int]
-
-
-def verdict_of(model: FittedBound) -> Verdict:
-    """The verdict on a fit, for its training rows."""
-    bounded = model.fairness_strength == "auto"
+        rates = table[judged] / sizes[:, None]
+        value, resolution = measure(limit, rates, sizes, 1 / sizes, labels=of == "labels")
     return judge(
-        float(model.gap_),
-        float(model.max_gap) if bounded else math.inf,
-        resolution=float(model.resolution_),
-        n_judged=len(model.groups_),
-        unjudged=model.unjudged_groups_,
+        value,
+        limit.bound,
+        resolution=resolution,
+        n_judged=len(judged),
+        unjudged=small,
+        parameter=limit.parameter,
     )
+
+
+# A protocol, because the estimator and what a fit has found are in rooms above this one.
+class Judged(Protocol):
+    """What a fit has found, as far as a verdict goes."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the rows of the fit meet the rule."""
+
+
+class FittedModel(Protocol):
+    """A fitted `fairmix.FairMixture`."""
+
+    fitted_: Judged
+
+
+def verdict_of(model: FittedModel) -> Verdict:
+    """The verdict on a fit, for its training rows."""
+    return model.fitted_.verdict

@@ -10,7 +10,7 @@ from fairmix.solvers._base import (
     Solver,
     Status,
     Task,
-    resolution,
+    enough,
 )
 from fairmix.solvers.constrained import Constrained
 from fairmix.solvers.dual import Dual
@@ -38,5 +38,5 @@ __all__ = [
     "Strength",
     "Task",
     "bounded",
-    "resolution",
+    "enough",
 ]

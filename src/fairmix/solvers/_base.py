@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from fairmix.criteria import Criterion
+from fairmix.criteria import Criterion, Seminorm
 from fairmix.criteria.bounds import SOFT_RESOLUTION
 from fairmix.kernels.totals import FloatArray
 from fairmix.mixture.mixture import Mixture
@@ -88,10 +88,12 @@ class Task:
 
     Attributes
     ----------
-    criterion : Criterion
-        The measure of fairness.
+    measure : Seminorm
+        The measure of fairness that is recorded, and that a strength weighs.
     strength : float or None
-        Strength of the penalty on the criterion; 0: a plain mixture. None: a bound must be met.
+        Strength of the penalty on the measure; 0: a plain mixture. None: a bound must be met.
+    criterion : Criterion
+        What a bound is on; it may be another than the measure.
     bound : float
         What the criterion may be on all rows; infinite where ``strength`` is a number.
     target : float
@@ -113,8 +115,9 @@ class Task:
         Whether the climb is one batch of a stream, where a few steps are enough.
     """
 
-    criterion: Criterion
+    measure: Seminorm
     strength: float | None
+    criterion: Criterion
     bound: float
     target: float
     labels: bool
@@ -209,8 +212,13 @@ class Recipe:
     start: Literal["paper", "kmeans"] = "paper"
 
 
-def resolution(criterion: Criterion, table: Rowlike, n_clusters: int, *, labels: bool) -> float:
-    """The gap of labels or responsibilities below which no solver can be asked to go."""
+def enough(
+    criterion: Criterion, bound: float, rates: FloatArray, table: Rowlike, *, labels: bool
+) -> float:
+    """The largest value of a criterion with which labels, or responsibilities, meet a bound.
+
+    ``rates`` (M, K) are theirs.
+    """
     if not labels:
-        return SOFT_RESOLUTION
-    return criterion.resolution(table.group_sizes, table.rate_steps, n_clusters)
+        return max(bound, SOFT_RESOLUTION)
+    return criterion.enough(bound, rates, table.group_sizes, table.rate_steps)

@@ -4,9 +4,9 @@ For fixed components the best assignment that meets a bound on the rates is a ti
 
     q_ik  proportional to  pi_k f_k(x_i) exp(sum_g rho_g(i) v[g, k])
 
-with v[g, k] = -lambda[g, k] / share_g and sum_g lambda[g, k] = 0, and lambda solves a convex
-problem (the dual). rho is the indicator of the row's group for an aware map, and P(group | x) for
-a blind one.
+with v[g, k] = -lambda[g, k] / share_g, and lambda solves a convex problem (the dual); it adds up
+to zero over the groups where a gap is bounded, and need not where ratios are. rho is the indicator
+of the row's group for an aware map, and P(group | x) for a blind one.
 
 Each iteration is one pass. It gives the sums for the closed-form M-step, the rates, and the
 curvature of the dual, hence a Newton step for lambda. The rates are those of the real groups also
@@ -28,7 +28,7 @@ from fairmix.criteria.bounds import within
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray, Logits
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers._base import Beginning, Callback, ClimbOnly, Solution, Status, Task, resolution
+from fairmix.solvers._base import Beginning, Callback, ClimbOnly, Solution, Status, Task, enough
 from fairmix.solvers.objective import Objective, Point
 from fairmix.solvers.polish import Polish
 from fairmix.solvers.quadratic import Bound, Constraint, Strength
@@ -83,8 +83,8 @@ class Dual(ClimbOnly):
 
     Parameters
     ----------
-    criterion : Criterion
-        The measure of fairness.
+    measure : Criterion
+        The measure of fairness that is recorded.
     constraint : Constraint
         What the rates must fulfil.
     labels : bool
@@ -104,7 +104,7 @@ class Dual(ClimbOnly):
         may chase each other.
     """
 
-    criterion: Criterion
+    measure: Criterion
     constraint: Constraint
     labels: bool = True
     temperature: float = 0.3
@@ -121,10 +121,10 @@ class Dual(ClimbOnly):
         iterations = ITERATIONS * FEW_GROUPS // max(task.n_groups, FEW_GROUPS)
         iterations = max(LEAST_ITERATIONS, iterations) * task.n_batches
         return cls(
-            task.criterion,
+            task.measure,
             Bound(task.criterion, task.bound)
             if task.strength is None
-            else Strength(task.criterion, task.strength),
+            else Strength(task.measure, task.strength),
             labels=task.labels,
             temperature=COOL if task.labels else 1.0,
             equal_weights=task.labels or not task.aware,
@@ -144,11 +144,11 @@ class Dual(ClimbOnly):
         """
         theta = rough.theta
         logits = mixture.logits(theta)
-        tilt = Tilt.of(near, mixture.n_components, rough.multipliers)
+        tilt = self._tilt(near, rough.multipliers, mixture)
         if self.labels:
             tilt = self._cooled(tilt, logits)
         bound = self.constraint.bound
-        polish = Polish(self.criterion, bound, self.labels, self._final_temperature)
+        polish = Polish(self.constraint.criterion, bound, self.labels, self._final_temperature)
         if table is near:
             look = polish.look(tilt, logits)
         else:
@@ -176,8 +176,7 @@ class Dual(ClimbOnly):
             gap=best.gap,
             met=within(
                 best.gap,
-                bound,
-                resolution(self.criterion, table, mixture.n_components, labels=self.labels),
+                enough(self.constraint.criterion, bound, best.rates, table, labels=self.labels),
             ),
             filled=int((best.totals.hard_mass.sum(axis=0) > 0).sum()),
         )
@@ -191,11 +190,11 @@ class Dual(ClimbOnly):
     ) -> Solution:
         """EM alone: one pass per iteration for the components and the tilt."""
         mixture, table = objective.mixture, objective.table
-        tilt = Tilt.of(objective.fair, mixture.n_components, start.multipliers)
+        tilt = self._tilt(objective.fair, start.multipliers, mixture)
         one_pass = objective.fair_table is None
         steps = objective.n_batches
         theta = self._levelled(mixture, start.theta)
-        recorder = Recorder(self.criterion, tilt.table, self.tol, 1, callback)
+        recorder = Recorder(self.measure, tilt.table, self.tol, 1, callback)
         status = Status.MAX_ITER
         best: Beginning | None = None
         reached = highest = -np.inf
@@ -231,6 +230,11 @@ class Dual(ClimbOnly):
             # Nothing was allowed, and what came last is closest to it.
             best = Beginning(theta, tilt.multipliers)
         return Solution(best.theta, reached, status, recorder.rows, best.multipliers)
+
+    def _tilt(self, table: Rowlike, multipliers: FloatArray | None, mixture: Mixture) -> Tilt:
+        """Of a table, from multipliers or from none."""
+        free = self.constraint.criterion.conic
+        return Tilt.of(table, mixture.n_components, multipliers, free=free)
 
     def _levelled(self, mixture: Mixture, theta: FloatArray) -> FloatArray:
         """Parameters as the map sees them, with equal weights where it ignores them."""

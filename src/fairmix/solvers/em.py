@@ -57,7 +57,7 @@ class EM(ClimbOnly):
     def of(cls, task: Task) -> EM:
         """For a task, with the paper's numbers where the user leaves them open."""
         em = cls(
-            task.criterion,
+            task.measure,
             # An iteration sees one batch.
             max_iter=cls.max_iter * task.n_batches if task.max_iter is None else task.max_iter,
             inner_iter=task.inner_iter,

@@ -45,7 +45,7 @@ class GradientDescent(ClimbOnly):
     def of(cls, task: Task) -> GradientDescent:
         """For a task, with the paper's numbers where the user leaves them open."""
         steps = cls(
-            task.criterion,
+            task.measure,
             max_iter=cls.max_iter if task.max_iter is None else task.max_iter,
             learning_rate=cls.learning_rate if task.learning_rate is None else task.learning_rate,
             # One of EM's iterations is ten steps of ten times the length.

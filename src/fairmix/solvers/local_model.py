@@ -1,4 +1,4 @@
-"""The local model of the dual, which `quadratic`, `sparse` and `many` minimise in three ways.
+"""The local model of the dual, which `quadratic`, `sparse`, `cone` and `many` minimise.
 
 Around its present multipliers the dual is a quadratic plus a support function::
 
@@ -50,6 +50,14 @@ class FewGroups(LocalModel):
     def unit(self) -> float:
         """Mean of the diagonal of H."""
         return float(np.trace(self.curvature) / self.multipliers.size)
+
+
+def definite(curvature: FloatArray) -> FloatArray:
+    """H made definite: it is singular along the gauge and, in single precision, may be less."""
+    size = len(curvature)
+    unit = max(float(np.trace(curvature)) / size, 1e-12)
+    lowest = float(np.linalg.eigvalsh(curvature)[0])
+    return np.asarray(curvature + (1e-9 * unit + 2 * max(0.0, -lowest)) * np.eye(size))
 
 
 class State(NamedTuple):

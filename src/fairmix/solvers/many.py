@@ -34,7 +34,7 @@ def damping_of(sigma: float, steepest: float) -> float:
 
 
 class Curvature(Protocol):
-    """H on multipliers (M, K) whose columns add up to zero, and what can be solved with it."""
+    """H on multipliers (M, K), and what can be solved with it."""
 
     @property
     def unit(self) -> float:
@@ -67,9 +67,13 @@ class ManyGroups(LocalModel):
 
 @dataclass(frozen=True, eq=False)
 class ByGroup:
-    """A positive definite matrix for each group, (M, K, K)."""
+    """A positive definite matrix for each group, (M, K, K).
+
+    Multipliers add up to zero over the groups, unless they are ``free``, as those of a cone.
+    """
 
     blocks: FloatArray
+    free: bool = False
 
     @property
     def unit(self) -> float:
@@ -82,7 +86,7 @@ class ByGroup:
 
     def along(self, gradient: FloatArray) -> FloatArray:
         """Less the mean over groups."""
-        return np.asarray(gradient - gradient.mean(axis=0))
+        return gradient if self.free else np.asarray(gradient - gradient.mean(axis=0))
 
     def equalise(self, gradient: FloatArray) -> FloatArray:
         """Group by group, to a level that is common to all."""
@@ -98,21 +102,22 @@ class ByGroup:
         blocks = self.blocks.copy()
         blocks[:, clusters, clusters] += damping + sigma * alone
         shared = np.flatnonzero(face.sizes > 1)
-        n_pools, n_normals = len(shared), len(face.normals)
+        n_pools, n_normals, n_sums = len(shared), len(face.normals), 0 if self.free else K
         # Side by side: the gradient, the sum of each cluster, the pools, the normals.
-        columns = np.zeros((M, K, 1 + K + n_pools + n_normals))
+        columns = np.zeros((M, K, 1 + n_sums + n_pools + n_normals))
         columns[:, :, 0] = gradient
-        columns[:, clusters, 1 + clusters] = 1.0
+        if not self.free:
+            columns[:, clusters, 1 + clusters] = 1.0
         column_of = np.zeros(len(face.sizes), dtype=np.intp)
-        column_of[shared] = 1 + K + np.arange(n_pools)
+        column_of[shared] = 1 + n_sums + np.arange(n_pools)
         g, k = np.nonzero(~alone)
         pool = face.pools[g, k]
-        columns[g, k, column_of[pool]] = 1 / np.sqrt(face.sizes[pool])
-        columns[:, :, 1 + K + n_pools :] = face.normals.transpose(1, 2, 0)
+        columns[g, k, column_of[pool]] = face.directions[g, k]
+        columns[:, :, 1 + n_sums + n_pools :] = face.normals.transpose(1, 2, 0)
         found = np.linalg.solve(blocks, columns).reshape(M * K, -1)
         products = columns.reshape(M * K, -1)[:, 1:].T @ found
         # Sums are zero, pools count with plus and normals with minus sigma.
-        terms = np.concatenate([np.zeros(K), np.ones(n_pools), -np.ones(n_normals)]) / sigma
+        terms = np.concatenate([np.zeros(n_sums), np.ones(n_pools), -np.ones(n_normals)]) / sigma
         weights = np.linalg.solve(products[:, 1:] + np.diag(terms), products[:, 0])
         return np.asarray((found[:, 0] - found[:, 1:] @ weights).reshape(M, K))
 
@@ -121,7 +126,8 @@ class ByGroup:
 class ByContrast:
     """A positive definite matrix (R K, R K) over R contrasts, the columns of a basis (M, R).
 
-    Contrasts are orthonormal, and each adds up to zero. Steps are along them.
+    Contrasts are orthonormal, and each adds up to zero, unless multipliers need not. Steps are
+    along them.
     """
 
     basis: FloatArray
@@ -156,7 +162,7 @@ class ByContrast:
         # pools of a cluster have consecutive numbers.
         pool = face.pools - face.pools.min(axis=0)
         shares = np.zeros((K, M, M))
-        shares[clusters, pool, np.arange(M)[:, None]] = 1 / np.sqrt(face.sizes)[face.pools]
+        shares[clusters, pool, np.arange(M)[:, None]] = face.directions
         sums = shares @ self.basis
         matrix = self.inner.reshape(R, K, R, K).copy()
         matrix[:, clusters, :, clusters] += sigma * (sums.transpose(0, 2, 1) @ sums)

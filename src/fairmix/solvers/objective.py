@@ -12,7 +12,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from fairmix.criteria import Criterion
+from fairmix.criteria import Criterion, Seminorm
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FloatArray, Logits, Totals
 from fairmix.mixture.mixture import Mixture
@@ -48,13 +48,13 @@ class Scaled:
     ``strength``; for a large sharpness a subgradient of ``value``.
     """
 
-    criterion: Criterion
+    criterion: Seminorm
     strength: float
     sharpness: float
     y: FloatArray
 
     @classmethod
-    def of(cls, criterion: Criterion, strength: float, shape: tuple[int, int]) -> Self:
+    def of(cls, criterion: Seminorm, strength: float, shape: tuple[int, int]) -> Self:
         """The penalty of rates of a shape (M, K) before the first climb."""
         return cls(criterion, strength, SHARPNESS * strength, np.zeros(shape))
 

@@ -176,7 +176,7 @@ class StepwiseDual(Dual):
     ) -> Solution:
         """M-steps, the tilt solved for before each and at the end; none is just the tilt."""
         mixture = objective.mixture
-        tilt = Tilt.of(objective.fair, mixture.n_components, start.multipliers)
+        tilt = self._tilt(objective.fair, start.multipliers, mixture)
         theta = self._levelled(mixture, start.theta)
         for step in range(self.max_iter + 1):
             logits = mixture.logits(theta)

@@ -42,6 +42,8 @@ SEARCHES = 3
 # and what is left of it after three is hardly worth a pass.
 EASE_STEPS = 3
 EASE = 0.9
+# Halvings of the share of differences that the last rows may keep: to a millionth, below a row.
+SHARE_HALVINGS = 20
 # Passes over all rows before they are polished themselves, and the share of the bound to aim at:
 # a little less than all, because the sampling error does change a little with the tilt.
 ROUNDS = 4
@@ -49,12 +51,21 @@ CAREFUL = 0.97
 
 
 class Look(NamedTuple):
-    """What the rates that count are like at a tilt."""
+    """What the rates that count are like at a tilt.
+
+    ``gap`` is the value of the criterion, ``enough`` the largest one that meets the bound.
+    """
 
     tilt: Tilt
     totals: Totals
     rates: FloatArray
-    gap: float
+    gap: float = np.nan
+    enough: float = np.nan
+
+    @property
+    def met(self) -> bool:
+        """Whether the bound is met."""
+        return self.gap <= self.enough
 
 
 @dataclass(frozen=True)
@@ -85,10 +96,25 @@ class Polish:
         """One pass at the tilt; ``curved`` where a step may follow."""
         totals = tilt.measure(logits, self.temperature, alpha=0.0, hard=True, curved=curved)
         rates = tilt.hard_rates(totals) if self.labels else tilt.rates(totals)
-        return self._judged(Look(tilt, totals, rates, np.nan))
+        return self._judged(Look(tilt, totals, rates))
 
     def _judged(self, look: Look) -> Look:
-        return look._replace(gap=self.criterion.value(look.rates + self.error))
+        rates, table = look.rates + self.error, look.tilt.table
+        enough = self._enough(rates, table)
+        return look._replace(gap=self.criterion.value(rates), enough=enough)
+
+    def _enough(self, rates: FloatArray, table: Rowlike) -> float:
+        """The gap to reach."""
+        if not self.labels:
+            # Below the bound by more than the rounding of whoever measures the gap again.
+            return max(self.bound - 2 * SOFT_GRAIN, SOFT_GRAIN)
+        return self.criterion.enough(self.bound, rates, table.group_sizes, table.rate_steps)
+
+    def _grain(self, rates: FloatArray, table: Rowlike) -> float:
+        """The smallest difference between gaps that means something."""
+        if not self.labels:
+            return SOFT_GRAIN
+        return self.criterion.resolution(rates, table.group_sizes, table.rate_steps)
 
     def carry_over(self, tilt: Tilt, logits: Logits, table: Rowlike) -> Look:
         """From the rows of the tilt, a sample, to all of a table, in few passes over them.
@@ -115,11 +141,11 @@ class Polish:
         target, reach = self.bound, REACH
         best = now = short = self._judged(look)
         table = look.tilt.table
-        grain, enough = self._finest(table, len(logits.b))
+        grain = self._grain(best.rates + self.error, table)
         # Where the labels of a group depend on its own offsets only, its last rows are counted.
         countable = self.labels and look.tilt.aware
         for _ in range(FEW_STEPS if countable else STEPS):
-            if best.gap <= enough:
+            if best.met:
                 break
             short = best
             target = max(0.0, target - GIVE_WAY * max(best.gap - self.bound, grain))
@@ -129,21 +155,18 @@ class Polish:
             # A few rows more are no sign of a wrong direction.
             few_rows = min(FEW_ROWS * float(table.rate_steps.max()), FEW_RATES)
             astray = now.gap > best.gap + max(ASTRAY * (best.gap - self.bound), few_rows)
-            best = now if now.gap < best.gap else best
+            best = self._better(now, best)
             now, reach = (best, reach / 2) if astray else (now, GROWTH * reach)
-        if best.gap > enough and countable:
+        if not best.met and countable:
             best = self._count(logits, best, grain)
-        if best.gap > enough:
-            best = self._search(logits, best, enough)
+        if not best.met:
+            best = self._search(logits, best)
         return self._eased(logits, best, short)
 
-    def _finest(self, table: Rowlike, n_clusters: int) -> tuple[float, float]:
-        """The smallest difference between gaps that means something, and the gap to reach."""
-        if not self.labels:
-            # Below the bound by more than the rounding of whoever measures the gap again.
-            return SOFT_GRAIN, max(self.bound - 2 * SOFT_GRAIN, SOFT_GRAIN)
-        grain = self.criterion.resolution(table.group_sizes, table.rate_steps, n_clusters)
-        return grain, max(self.bound, grain)
+    @staticmethod
+    def _better(new: Look, old: Look) -> Look:
+        """The one that meets the bound, or comes closer to it."""
+        return new if (new.met, -new.gap) > (old.met, -old.gap) else old
 
     def _count(self, logits: Logits, best: Look, grain: float) -> Look:
         """Every group follows the rates of the smallest one, to the last row.
@@ -154,10 +177,10 @@ class Polish:
         tilt, table = best.tilt, best.tilt.table
         sizes, rates = table.group_sizes, best.rates + self.error
         smallest = int(sizes.argmin())
-        share = max(0.0, self.bound - grain) / best.gap
+        whole = np.allclose(table.rate_steps * sizes, 1, rtol=1e-9)
+        share = self._share_kept(rates, table, grain, whole=whole)
         wanted = rates[smallest] + share * (rates - rates[smallest])
         added = np.zeros_like(tilt.offsets)
-        whole = np.allclose(table.rate_steps * sizes, 1, rtol=1e-9)
         for g in range(len(sizes)):
             aim = sizes[g] * (wanted[g] - self._error_of(g))
             goal = _apportioned(aim) if whole else aim
@@ -167,8 +190,25 @@ class Polish:
             found = whole_row_offsets(table, logits, tilt.offsets, g, excess, goal - aim)
             if found is not None:
                 added[g] = found
-        now = self.look(tilt.moved(added), logits)
-        return now if now.gap < best.gap else best
+        return self._better(self.look(tilt.moved(added), logits), best)
+
+    def _share_kept(self, rates: FloatArray, table: Rowlike, grain: float, *, whole: bool) -> float:
+        """How much of the differences to the smallest group can stay."""
+        if not self.criterion.conic:
+            # The value shrinks with them.
+            return max(0.0, self.bound - grain) / self.criterion.value(rates)
+        sizes = table.group_sizes
+        base = rates[sizes.argmin()]
+        low, high = 0.0, 1.0
+        for _ in range(SHARE_HALVINGS):
+            share = (low + high) / 2
+            counts = sizes[:, None] * (base + share * (rates - base))
+            if whole:
+                counts = np.array([_apportioned(row) for row in counts])
+            kept = counts / sizes[:, None]
+            met = self.criterion.value(kept) <= self._enough(kept, table)
+            low, high = (share, high) if met else (low, share)
+        return low
 
     def _error_of(self, group: int) -> FloatArray | float:
         return self.error[group] if isinstance(self.error, np.ndarray) else self.error
@@ -180,25 +220,25 @@ class Polish:
         that lies on a boundary to the last digits may fall to the other side.
         """
         table = best.tilt.table
-        _, enough = self._finest(table, len(logits.b))
-        if not self.labels or best.gap > enough:
+        if not self.labels or not best.met:
             return 0.0
         sweep = Sweep(logits, offsets, alpha=0.0, likelihood=False, hard=True, rough=True)
         rates = best.tilt.hard_rates(table.softmax_pass(sweep))
-        beyond = self.criterion.value(rates) - enough
+        beyond = self.criterion.value(rates) - self._enough(rates, table)
         return beyond if beyond > ROUNDING else 0.0
 
-    def _search(self, logits: Logits, best: Look, enough: float) -> Look:
+    def _search(self, logits: Logits, best: Look) -> Look:
         """The rows near a boundary, one line of offsets after the other."""
         for _ in range(SEARCHES):
-            if best.gap <= enough:
+            if best.met:
                 break
             tilt, table = best.tilt, best.tilt.table
             # What an error adds to the rates stays as it is.
             mass = (best.rates + self.error) * table.group_sizes[:, None]
-            added = boundary_offsets(table, logits, tilt.offsets, mass, self.criterion, enough)
+            bound = self.bound if self.criterion.conic else best.enough
+            added = boundary_offsets(table, logits, tilt.offsets, mass, self.criterion, bound)
             now = self.look(tilt.moved(added), logits)
-            if now.gap >= best.gap:
+            if self._better(now, best) is best:
                 break
             best = now
         return best
@@ -210,7 +250,7 @@ class Polish:
                 break
             middle = (best.tilt.multipliers + short.tilt.multipliers) / 2
             now = self.look(best.tilt.at(middle), logits)
-            best, short = (now, short) if now.gap <= self.bound else (best, now)
+            best, short = (now, short) if now.gap <= min(self.bound, now.enough) else (best, now)
         return best
 
 

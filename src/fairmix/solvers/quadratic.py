@@ -22,8 +22,9 @@ from typing import Protocol
 
 import numpy as np
 
-from fairmix.criteria import Criterion, Face
+from fairmix.criteria import Criterion, Face, Seminorm
 from fairmix.kernels.totals import FloatArray
+from fairmix.solvers.cone import cone_multipliers
 from fairmix.solvers.local_model import FewGroups, State, backtrack
 from fairmix.solvers.many import HIGHEST_PRICE, Accuracy, ManyGroups, damping_of, many_multipliers
 from fairmix.solvers.sparse import sparse_multipliers
@@ -31,6 +32,10 @@ from fairmix.solvers.sparse import sparse_multipliers
 
 class Constraint(Protocol):
     """What the rates must fulfil, through its multipliers."""
+
+    @property
+    def criterion(self) -> Criterion:
+        """The measure of the rates."""
 
     @property
     def bound(self) -> float:
@@ -78,8 +83,11 @@ class Bound:
     def multipliers(self, model: FewGroups | ManyGroups) -> FloatArray:
         """Minimum of the local model, as exact as a step on changing rates needs."""
         if isinstance(model, FewGroups):
+            cone = self.criterion.cone(self.bound)
+            if cone is not None:
+                return cone_multipliers(model, cone)
             return newton_multipliers(model, self.criterion, self.bound, STEP.tol)
-        if self.bound == 0:
+        if self.bound == 0 and not self.criterion.conic:
             curvature = model.curvature
             return model.multipliers + curvature.equalise(curvature.along(model.rates))
         return many_multipliers(model, self, STEP)
@@ -92,7 +100,7 @@ class Strength:
     Its multipliers are those of the bound at which their dual norm is the strength.
     """
 
-    criterion: Criterion
+    criterion: Seminorm
     strength: float
 
     @property

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmix.kernels.totals import FloatArray
-from fairmix.solvers.local_model import FewGroups
+from fairmix.solvers.local_model import FewGroups, definite
 
 # Steps at most, for each entry. A fit of three groups takes about ten in all (decision record
 # 0015); the cap is against rounding that would let entries join and leave for ever.
@@ -26,7 +26,7 @@ STEPS = 6
 def sparse_multipliers(model: FewGroups, amount: float, tol: float) -> FloatArray:
     """Multipliers at the minimum, to an accuracy in rates; ``amount`` prices absolute values."""
     multipliers, rates = model.multipliers, model.rates
-    H = _regular(model.curvature)
+    H = definite(model.curvature)
     problem = Problem(H, H @ multipliers.ravel() + rates.ravel(), amount)
     now = (multipliers - multipliers.mean(axis=0)) * (multipliers != 0).any(axis=0)
     for _ in range(STEPS * now.size):
@@ -47,14 +47,6 @@ def sparse_multipliers(model: FewGroups, amount: float, tol: float) -> FloatArra
             step = problem.step(now, np.where(worst, joining, sign))
         now = step.point
     return np.asarray(now)
-
-
-def _regular(curvature: FloatArray) -> FloatArray:
-    """H made definite: it is singular along the gauge and, in single precision, may be less."""
-    size = len(curvature)
-    unit = max(float(np.trace(curvature)) / size, 1e-12)
-    lowest = float(np.linalg.eigvalsh(curvature)[0])
-    return np.asarray(curvature + (1e-9 * unit + 2 * max(0.0, -lowest)) * np.eye(size))
 
 
 def _mean_where(values: FloatArray, where: FloatArray) -> FloatArray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FEW_GROUPS, Block, FloatArray, Logits, Totals
@@ -32,19 +33,30 @@ class Knowledge:
     """What a map knows of the groups: moments of rho over the rows.
 
     ``share`` (M,) is the mean of rho. ``covariance`` (M, M) is that of a blind map; None for an
-    aware one, whose rho is one or zero.
+    aware one, whose rho is one or zero. ``free``: multipliers need not add up to zero over the
+    groups, because the allowed rates are a cone.
     """
 
     share: FloatArray
     covariance: FloatArray | None
+    free: bool = False
 
     @cached_property
     def basis(self) -> FloatArray:
-        """Orthonormal contrasts between groups along which steps go, (M, R)."""
+        """Orthonormal contrasts between groups along which steps go, (M, R); all, where free."""
         n_groups = len(self.share)
         if self.covariance is None or n_groups - 1 <= MOST_CONTRASTS:
-            return _contrast_basis(n_groups)
-        return _widest(self.covariance / np.outer(self.share, self.share))
+            return np.eye(n_groups) if self.free else _contrast_basis(n_groups)
+        return _widest(self.spread / np.outer(self.share, self.share), free=self.free)
+
+    @cached_property
+    def spread(self) -> FloatArray:
+        """By which the logits of rows of a blind map move, (M, M).
+
+        Offsets of a cone also move a cluster as a whole, so all of the second moment counts.
+        """
+        assert self.covariance is not None
+        return self.covariance + np.outer(self.share, self.share) if self.free else self.covariance
 
     @cached_property
     def contrasts(self) -> FloatArray:
@@ -71,10 +83,18 @@ class Tilt:
     knowledge: Knowledge
 
     @classmethod
-    def of(cls, table: Rowlike, n_components: int, multipliers: FloatArray | None = None) -> Tilt:
+    def of(
+        cls,
+        table: Rowlike,
+        n_components: int,
+        multipliers: FloatArray | None = None,
+        *,
+        free: bool = False,
+    ) -> Tilt:
         """Of a table and its K components; without multipliers there is no tilt yet."""
         zeros = np.zeros((len(table.group_sizes), n_components))
-        return cls(table, zeros if multipliers is None else multipliers, _knowledge(table))
+        known = replace(_knowledge(table), free=free)
+        return cls(table, zeros if multipliers is None else multipliers, known)
 
     def on(self, table: Rowlike) -> Tilt:
         """The same offsets for other rows of the same kind."""
@@ -108,6 +128,14 @@ class Tilt:
         """Whether the label of a row depends on the offsets of its own group only."""
         return self.knowledge.covariance is None
 
+    @property
+    def _by_group(self) -> bool:
+        """Whether the curvature is one matrix for each group: nothing is left between groups.
+
+        With few groups whose multipliers are contrasts, a matrix over these is quicker.
+        """
+        return self.aware and (self.many or self.knowledge.free)
+
     def measure(
         self,
         logits: Logits,
@@ -118,7 +146,7 @@ class Tilt:
         curved: bool = True,
     ) -> Totals:
         """One pass with the tilt, its masses and curvature; labels exact, the rest rounded."""
-        within = curved and self.many and self.aware
+        within = curved and self._by_group
         return self.table.softmax_pass(
             Sweep(
                 logits,
@@ -158,14 +186,17 @@ class Tilt:
         self, rates: FloatArray, totals: Totals, temperature: float
     ) -> FewGroups | ManyGroups:
         """The dual around the multipliers, with its Hessian in lambda."""
-        n_clusters = self.multipliers.shape[1]
-        if self.many and self.aware:
+        n_clusters, free = self.multipliers.shape[1], self.knowledge.free
+        if self._by_group:
             # The rows of a group at each offset; those aside have no rates that count.
             blocks = totals.curvature / (temperature * self.table.group_sizes)[:, None, None]
+            if not self.many:
+                blocks = blocks / self.share[:, None, None]
+                return FewGroups(self.multipliers, rates, block_diag(*blocks))
             spread = float(np.einsum("gkk,g->", blocks, self.share)) / n_clusters
             floor = max(FLOOR * spread, 1e-12)
             blocks = (blocks + floor * np.eye(n_clusters)) / self.share[:, None, None]
-            return ManyGroups(self.multipliers, rates, ByGroup(blocks))
+            return ManyGroups(self.multipliers, rates, ByGroup(blocks, free))
         basis, inner = self.knowledge.basis, totals.curvature / (totals.weight * temperature)
         if self.many:
             size = len(inner) * n_clusters
@@ -211,11 +242,10 @@ class Tilt:
         """
         v = step / self.share[:, None]
         v = v - v.mean(axis=1, keepdims=True)
-        covariance = self.knowledge.covariance
-        if covariance is None:
+        if self.aware:
             return max(float(np.abs(v).max()), 1e-300)
         # Three: what next to no row exceeds.
-        variance = np.einsum("gk,gh,hk->k", v, covariance, v)
+        variance = np.einsum("gk,gh,hk->k", v, self.knowledge.spread, v)
         return max(3 * float(np.sqrt(max(variance.max(), 0.0))), 1e-300)
 
 
@@ -225,15 +255,16 @@ def _contrast_basis(n_groups: int) -> FloatArray:
     return np.asarray(np.linalg.qr(columns)[0][:, 1:])
 
 
-def _widest(variance: FloatArray) -> FloatArray:
+def _widest(variance: FloatArray, *, free: bool = False) -> FloatArray:
     """Orthonormal contrasts with about the largest variance, by subspace iteration."""
     n_groups = len(variance)
     width = min(MOST_CONTRASTS + SPARE_VECTORS, n_groups - 1)
     vectors = np.random.default_rng(0).normal(size=(n_groups, width))
     for _ in range(SUBSPACE_STEPS):
         # What is orthogonal to a column of ones adds up to zero, whatever the rank.
-        columns = np.column_stack([np.ones(n_groups), variance @ vectors])
-        vectors = np.linalg.qr(columns)[0][:, 1:]
+        ones = np.ones((n_groups, 0 if free else 1))
+        columns = np.column_stack([ones, variance @ vectors])
+        vectors = np.linalg.qr(columns)[0][:, ones.shape[1] :]
     largest = np.linalg.eigh(vectors.T @ variance @ vectors)[1][:, ::-1]
     return np.asarray(vectors @ largest[:, :MOST_CONTRASTS])
 

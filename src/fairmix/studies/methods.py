@@ -280,8 +280,8 @@ class GroupedRows:
 
 def _bound(model: Any) -> tuple[float, str, str]:
     """The bound that a method keeps by its own account, its criterion, and what it is of."""
-    if isinstance(model, FairMixture) and model.fairness_strength == "auto":
-        return model.max_gap, model.criterion, model.gap_of
+    if isinstance(model, FairMixture):
+        return model.fitted_.rule.max_gap, model.criterion, model.gap_of
     # Its bound is on every pair of groups, whatever the comparison measures.
     if isinstance(model, AlignedFairKMeans):
         return model.max_gap, "worst_pair_gap", "labels"

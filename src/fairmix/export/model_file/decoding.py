@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmix.criteria import CRITERIA
+from fairmix.criteria import CRITERIA, limit_of, smallest_ratio
 from fairmix.criteria.bounds import SOFT_RESOLUTION
 from fairmix.export.model_file.archive import MAX_BYTES, ModelFileError
 from fairmix.export.model_file.fields import Arrays, Fields
@@ -159,13 +159,14 @@ def _rule(parameters: Mapping[str, Any]) -> Rule:
     """What was asked for; the estimator then checks the values of all parameters."""
     # The estimator's defaults, for what a file does not name; it is in a room above this one and
     # cannot be asked.
-    bound = parameters.get("max_gap", 0.01)
-    bounded = parameters.get("fairness_strength", "auto") == "auto"
-    # No error for a wrong type here: the estimator has the better words for it.
-    known = bounded and isinstance(bound, int | float)
+    try:
+        limit = limit_of(parameters)
+    except (TypeError, ValueError):
+        # No error for a wrong type here: the estimator has the better words for it.
+        limit = None
     return Rule(
         criterion=parameters.get("criterion", "gap"),
-        bound=float(bound) if known else np.inf,
+        limit=limit,
         of=parameters.get("gap_of", "labels"),
         min_group_size=parameters.get("min_group_size", MIN_GROUP_SIZE),
         missing_groups=parameters.get("missing_groups", "error"),
@@ -192,6 +193,7 @@ def _fairness(
     return Fairness(
         label_gap=found["label_gap_"],
         soft_gap=found["soft_gap_"],
+        ratio=smallest_ratio(rates),
         balance=found["balance_"],
         rates=rates,
         resolution=found["resolution_"],
