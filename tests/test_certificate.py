@@ -80,6 +80,111 @@ def test_coverage_of_the_public_function(kind):
     assert hits / WORLDS >= 0.9
 
 
+RATIOS = ["rate_ratio", "balance"]
+# Few rows, and clusters that some groups hardly have: counts of zero in most worlds.
+FEW = {
+    "few": ((9, 21), [[0.5, 0.3, 0.2], [0.4, 0.2, 0.4]]),
+    "zeros": ((25, 60), [[0.02, 0.5, 0.48], [0.1, 0.5, 0.4]]),
+    "never": ((40, 60), [[0.0, 0.6, 0.4], [0.1, 0.5, 0.4]]),
+    "even": ((60, 150), [[0.3, 0.7], [0.3, 0.7]]),
+    "one cluster": ((30, 40), [[1.0], [1.0]]),
+    "many rows": ((900, 2500), [[0.9, 0.1], [0.88, 0.12]]),
+    "three groups": ((40, 80, 200), [[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.45, 0.4, 0.15]]),
+}
+
+
+def worlds(criterion, sizes, rates, soft, rng):
+    """Bounds of many worlds; for Balance the groups of the rows are drawn, too."""
+    names, shares = np.arange(len(sizes)), np.array(sizes) / np.sum(sizes)
+    for _ in range(WORLDS):
+        groups = np.repeat(names, sizes)
+        if criterion == "balance":
+            groups = rng.choice(names, size=len(groups), p=shares)
+        if soft:
+            rows = rng.dirichlet(np.full(rates.shape[1], 2.0), size=len(groups))
+            # Of the mean that is asked for, in every group.
+            rows = 0.5 * rates[groups] + 0.5 * rows
+        else:
+            chosen = rates.cumsum(axis=1)[groups] > rng.random((len(groups), 1))
+            rows = chosen.argmax(axis=1)
+        yield certify(
+            rows,
+            groups,
+            criterion=criterion,
+            n_clusters=rates.shape[1],
+            groups=[str(name) for name in names],
+        )
+
+
+@pytest.mark.repeats
+@pytest.mark.parametrize("criterion", RATIOS)
+@pytest.mark.parametrize("case", FEW)
+def test_coverage_of_ratios(case, criterion):
+    sizes, rates = FEW[case][0], np.array(FEW[case][1])
+    masses = rates * (np.array(sizes)[:, None] if criterion == "balance" else 1.0)
+    truth = (masses.min(axis=0) / masses.max(axis=0)).min()
+    found = list(worlds(criterion, sizes, rates, False, np.random.default_rng(6)))
+    assert np.mean([world.lower_bound <= truth + 1e-12 for world in found]) >= 0.95
+    assert all(world.lower_bound <= world.value for world in found)
+    assert {world.upper_bound for world in found} == {1.0}
+    if case == "many rows":
+        # Not bought by a vacuous bound.
+        assert np.mean([world.lower_bound for world in found]) > 0.6 * truth
+
+
+@pytest.mark.repeats
+@pytest.mark.parametrize("criterion", RATIOS)
+@pytest.mark.parametrize("sizes", [(60, 150), (40, 80, 200)], ids=["M=2", "M=3"])
+def test_coverage_of_ratios_of_probabilities(sizes, criterion):
+    rates = np.array([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.45, 0.4, 0.15]])[: len(sizes)]
+    population = 0.5 * rates + 0.5 / 3
+    masses = population * (np.array(sizes)[:, None] if criterion == "balance" else 1.0)
+    truth = (masses.min(axis=0) / masses.max(axis=0)).min()
+    found = list(worlds(criterion, sizes, rates, True, np.random.default_rng(7)))
+    assert np.mean([world.lower_bound <= truth for world in found]) >= 0.95
+    assert {world.of for world in found} == {"probabilities"}
+
+
+def test_the_bound_of_a_ratio_is_a_bottom_over_a_top():
+    """One case by hand: Clopper and Pearson's intervals at the shared error."""
+    labels = np.repeat([0, 1, 2, 0, 1, 2], [60, 90, 50, 100, 120, 80])
+    groups = np.repeat(["a", "b"], [200, 300])
+
+    def ends(count, size, error):
+        found = binomtest(count, size).proportion_ci(1 - error, method="exact")
+        return found.low, found.high
+
+    counts, sizes = [[60, 90, 50], [100, 120, 80]], [200, 300]
+    rates = [[ends(c, n, 0.05 / 6) for c in row] for row, n in zip(counts, sizes, strict=True)]
+    joint = [[ends(c, 500, 0.05 / 6) for c in row] for row in counts]
+    for criterion, box in (("rate_ratio", rates), ("balance", joint)):
+        pairs = [(x[k], y[k]) for x, y in (box, box[::-1]) for k in range(3)]
+        expected = min(x[0] / y[1] for x, y in pairs)
+        found = certify(labels, groups, criterion=criterion)
+        assert found.lower_bound == pytest.approx(expected, rel=1e-9)
+        assert found.value == pytest.approx(getattr(metrics, criterion)(labels, groups))
+        assert found.bound == found.lower_bound
+        assert f"is at least {found.bound:.4f} (observed {found.value:.4f}" in str(found)
+        with pytest.raises(AttributeError, match="read value"):
+            _ = found.gap
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_a_ratio_without_evidence_is_not_bounded(soft):
+    labels = np.arange(1000) % 3
+    groups = np.where(labels == 2, "a", np.where(np.arange(1000) % 2, "a", "b"))
+    rows = np.eye(3)[labels] if soft else labels
+    for criterion in RATIOS:
+        assert certify(rows, groups, criterion=criterion).lower_bound == 0
+        none = certify(rows, groups, criterion=criterion, groups=["a", "b", "c"])
+        assert (none.lower_bound, none.group_sizes["c"]) == (0, 0)
+    assert certify(labels, ["a"] * 1000, criterion="balance").lower_bound == 1
+    # One cluster has equal rates; its Balance is that of the shares, which a sample estimates.
+    assert certify([0] * 1000, groups, criterion="rate_ratio").lower_bound == 1
+    alone = certify([0] * 1000, groups, criterion="balance")
+    assert 0.3 < alone.lower_bound < alone.value < 0.51
+
+
 def test_coverage_is_not_bought_by_a_vacuous_bound():
     """Two groups, two clusters: one interval per group, so little is lost to the union bound."""
     rng = np.random.default_rng(3)
@@ -222,7 +327,7 @@ def test_one_cluster_or_one_group_has_no_gap(rows):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"criterion": "balance"}, r"criterion='balance' is unknown.*gap"),
+        ({"criterion": "delta"}, r"criterion='delta' is unknown.*gap.*rate_ratio, balance"),
         ({"confidence": 95}, r"confidence=95 .*0\.95"),
         ({"n_clusters": 1}, "n_clusters=1 but assignment has 2"),
         ({"groups": ["a"]}, "'b'"),
@@ -238,7 +343,7 @@ def test_columns_of_probabilities_fix_the_clusters():
         certify([[0.5, 0.5]] * 2, ["a", "b"], n_clusters=3)
 
 
-@pytest.mark.parametrize("criterion", NAMES)
+@pytest.mark.parametrize("criterion", [*NAMES, *RATIOS])
 def test_chance_gap_is_that_of_simulated_labels(criterion):
     rng = np.random.default_rng(5)
     groups = np.repeat([0, 1, 2], [300, 200, 100])
@@ -246,7 +351,9 @@ def test_chance_gap_is_that_of_simulated_labels(criterion):
     values = [metric(rng.choice(3, size=600, p=[0.5, 0.3, 0.2]), groups) for _ in range(400)]
     found = chance_gap([5, 3, 2], [300, 200, 100], criterion=criterion)
     assert found.mean == pytest.approx(np.mean(values), rel=0.1)
-    assert found.quantile95 == pytest.approx(np.quantile(values, 0.95), rel=0.15)
+    # The unlucky side: a large gap, or a small ratio.
+    tail = np.quantile(values, 0.05 if criterion in RATIOS else 0.95)
+    assert found.quantile95 == pytest.approx(tail, rel=0.15)
 
 
 @pytest.mark.parametrize(

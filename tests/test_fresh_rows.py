@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairmix import FairMixture, load
-from fairmix.criteria import CRITERIA
+from fairmix import FairMixture, load, metrics
+from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.datasets import make_grouped_blobs
 from fairmix.kernels.totals import Rows
 from fairmix.metrics import gap, group_counts
@@ -75,6 +75,38 @@ def test_fresh_rows_are_judged(split, gap_of, criterion):
     assert not quiet(loose, new, new_groups).by_chance
 
 
+RULES = {"min_ratio": ("rate_ratio", 0.8), "min_balance": ("balance", 0.3)}
+
+
+@pytest.mark.parametrize("gap_of", ["labels", "probabilities"])
+@pytest.mark.parametrize("parameter", RULES)
+def test_fresh_rows_are_judged_by_the_ratio_of_the_fit(split, gap_of, parameter):
+    X, groups, new, new_groups = split
+    name, bound = RULES[parameter]
+    settings = {parameter: bound, "gap_of": gap_of, "assignment": "aware"}
+    model = fitted(X, groups, max_gap="auto", **settings)
+    assert model.verdict_ == "met"
+    found = quiet(model, new, new_groups)
+    how = {"sensitive_features": new_groups}
+    rows = model.predict(new, **how) if gap_of == "labels" else model.predict_proba(new, **how)
+    value = getattr(metrics, name)(rows, new_groups)
+    assert (found.criterion, found.of) == (name, gap_of)
+    assert (found.value, found.verdict.value) == (pytest.approx(value), pytest.approx(value))
+    assert (found.verdict.parameter, found.verdict.bound) == (parameter, bound)
+    assert found.verdict.word == ("met" if value >= bound else "missed")
+    assert 0 <= found.lower_bound < value < found.upper_bound
+    assert found.chance < (model.ratio_ if name == "rate_ratio" else model.balance_)
+    assert found.by_chance == (found.verdict.word == "missed" and value >= found.chance)
+    assert "at least" in str(found)
+    # Asked for more than these rows have, the same map misses it; it is the rule that changes.
+    best = 1.0 if name == "rate_ratio" else min(1.0, 1.01 * value)
+    stricter = quiet(model.set_params(**{parameter: best}), new, new_groups)
+    assert (stricter.verdict.word, stricter.lower_bound) == ("missed", found.lower_bound)
+    # By the rule of a gap, the same rows have a certificate of the gap.
+    gap_rule = quiet(model.set_params(max_gap=0.5, **{parameter: None}), new, new_groups)
+    assert (gap_rule.criterion, gap_rule.verdict.parameter) == ("gap", "max_gap")
+
+
 def test_rare_groups_and_missing_ones_take_no_part():
     X, groups = world(rare=8)
     new, new_groups = world(seed=0, n_rows=1600)[0][800:], world(n_rows=1600)[1][800:]
@@ -126,6 +158,27 @@ def test_where_the_fit_judged_nothing_there_is_no_verdict(split):
     assert quiet(plain, new, new_groups).verdict.word == "no bound"
     unbounded = fitted(X, groups, fairness_strength=0)
     assert quiet(unbounded, new, new_groups).verdict.word == "no bound"
+
+
+@pytest.mark.parametrize("criterion", ["rate_ratio", "balance"])
+def test_what_sampling_explains_of_a_ratio_is_that_of_two_samples(criterion):
+    """As for gaps below, with a map that shows a ratio of 0.8 on the rows of the fit."""
+    rng = np.random.default_rng(1)
+    fit_sizes, sizes = np.array([400, 900]), np.array([300, 500])
+    known = np.array([[0.4, 0.36, 0.24], [0.5, 0.3, 0.2]])
+    shares = (known * fit_sizes[:, None]).sum(axis=0) / fit_sizes.sum()
+    covariance = np.diag(shares) - np.outer(shares, shares)
+    limit = sampling_gap(known, fit_sizes, sizes, covariance, criterion=criterion)
+    below = []
+    for _ in range(300):
+        drawn = [rng.multinomial(n, r) / n for n, r in zip(fit_sizes, known, strict=True)]
+        population = np.clip(2 * known - drawn, 0, 1)
+        population /= population.sum(axis=1, keepdims=True)
+        counts = np.array([rng.multinomial(n, r) for n, r in zip(sizes, population, strict=True)])
+        value = smallest_ratio(counts if criterion == "balance" else counts / sizes[:, None])
+        below.append(value < limit.quantile95)
+    assert 0.01 < np.mean(below) < 0.11
+    assert limit.quantile95 < limit.mean < smallest_ratio(known) or criterion == "balance"
 
 
 @pytest.mark.parametrize("criterion", sorted(CRITERIA))

@@ -265,8 +265,8 @@ def _certified(certificate: Certificate) -> dict[str, str]:
     ]
     return {
         "confidence": f"{100 * certificate.confidence:.4g}%",
-        "bound": value(certificate.upper_bound),
-        "observed": value(certificate.gap),
+        "bound": value(certificate.bound),
+        "observed": value(certificate.value),
         "criterion": certificate.criterion.replace("_", " "),
         "of": certificate.of,
         "rows": count(certificate.n_rows),

@@ -1,6 +1,6 @@
-"""A bound on the population value of a criterion, from fresh rows.
+"""A bound on the population value of a gap or a ratio, from fresh rows.
 
-Symbols: M groups, K clusters, n_g rows of group g, r[g, k] = P(cluster k | group g) in the
+Symbols: M groups, K clusters, n rows, n_g of group g, r[g, k] = P(cluster k | group g) in the
 population, and its mean on the rows. An *error* is the probability that a statement is false.
 
 Three kinds of statement, each at an error that is fixed before the rows are seen:
@@ -14,8 +14,11 @@ Three kinds of statement, each at an error that is fixed before the rows are see
   union of clusters and pair of groups, because a sum of absolute differences is twice the largest
   difference over such unions.
 
-The first two give a box that holds all rates at once, and the bound is the largest value of the
-criterion in that box.
+The first two give a box that holds all rates at once, and the bound is the worst value in that box:
+the largest gap, or the smallest ratio of one rate at its bottom to another at its top.
+
+Balance compares rows, not rates, so it depends on how common the groups are, which a sample does
+not tell exactly either. Its box is that of P(cluster k and group g), each a mean over all n rows.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, rel_entr
 
-from fairmix.criteria import Criterion, criterion_named
+from fairmix.criteria import CRITERIA, Criterion, SmallestRatio, smallest_ratio
 from fairmix.input.groups import encode_groups, match_groups
 from fairmix.metrics.assignment import Assignment, Labels, read_assignment
 from fairmix.results.verdict import MISSED, NO_BOUND, Verdict
@@ -37,6 +40,8 @@ __all__ = ["Certificate", "ChanceGap", "certify", "chance_gap", "sampling_gap"]
 Array = NDArray[np.float64]
 Box = tuple[Array, Array]  # smallest and largest rates, each (M, K)
 
+# Measures of `fairmix.metrics` that are better when they are larger.
+RATIOS = ("rate_ratio", "balance")
 BISECTIONS = 40  # halvings of at most [0, 1], to 1e-12; what is left errs on the safe side
 
 
@@ -46,14 +51,16 @@ class Certificate:
 
     Attributes
     ----------
-    gap : float
-        The criterion on the rows.
-    upper_bound : float
-        The population value is at most this, with probability at least ``confidence``.
+    value : float
+        The criterion on the rows. A gap is also called ``gap``.
+    lower_bound, upper_bound : float
+        The population value is between them, with probability at least ``confidence``. The lower
+        bound of a gap is 0, the upper bound of a ratio is 1: rows can prove that a map is good
+        enough, in one direction.
     confidence : float
         Share of such samples for which the statement is true, at the least.
     criterion : str
-        ``"gap"``, ``"additive_gap"`` or ``"worst_pair_gap"``.
+        ``"gap"``, ``"additive_gap"``, ``"worst_pair_gap"``, ``"rate_ratio"`` or ``"balance"``.
     method : str
         The inequality that gave the bound: ``"binomial"``, ``"hoeffding"``, ``"bernstein"`` or
         ``"subsets"``.
@@ -66,10 +73,10 @@ class Certificate:
     group_sizes : dict of str to int
         Rows of each group.
     verdict : Verdict
-        Of `FairMixture.certify`: whether these rows meet the bound of the model.
+        Of `FairMixture.certify`: whether these rows meet the rule of the model.
     chance : float
-        Of `FairMixture.certify`: the gap that sampling explains. Where a map meets its bound on
-        the rows of the fit, 19 of 20 samples of fresh rows show a smaller one.
+        Of `FairMixture.certify`: the value that sampling explains. Where a map meets its rule on
+        the rows of the fit, 19 of 20 samples of fresh rows show a smaller gap, or a larger ratio.
 
     Examples
     --------
@@ -78,7 +85,8 @@ class Certificate:
     0.0000 on 1,000 rows: a 600, b 400; 2 clusters; binomial).
     """
 
-    gap: float
+    value: float
+    lower_bound: float
     upper_bound: float
     confidence: float
     criterion: str
@@ -92,16 +100,36 @@ class Certificate:
     chance: float = np.nan
 
     @property
+    def gap(self) -> float:
+        """The value of a gap."""
+        if self.at_least:
+            raise AttributeError(f"a certificate of {self.criterion!r} has no gap; read value.")
+        return self.value
+
+    @property
+    def at_least(self) -> bool:
+        """Whether the statement is that the value is at least a bound, or at most."""
+        return self.criterion in RATIOS
+
+    @property
+    def bound(self) -> float:
+        """The bound that the rows prove: the lower one of a ratio, the upper one of a gap."""
+        return self.lower_bound if self.at_least else self.upper_bound
+
+    @property
     def by_chance(self) -> bool:
-        """Whether the rows are above the bound by no more than sampling explains."""
-        return self.verdict.word == MISSED and self.verdict.value <= self.chance
+        """Whether the rows miss the rule by no more than sampling explains."""
+        found = self.verdict
+        explained = found.value >= self.chance if found.at_least else found.value <= self.chance
+        return found.word == MISSED and explained
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} {size:,}" for name, size in self.group_sizes.items())
         return (
             f"With confidence {100 * self.confidence:.4g}%, the population "
-            f"{self.criterion.replace('_', ' ')} of this map's {self.of} is at most "
-            f"{self.upper_bound:.4f} (observed {self.gap:.4f} on {self.n_rows:,} rows: {sizes}; "
+            f"{self.criterion.replace('_', ' ')} of this map's {self.of} is "
+            f"{'at least' if self.at_least else 'at most'} {self.bound:.4f} "
+            f"(observed {self.value:.4f} on {self.n_rows:,} rows: {sizes}; "
             f"{self.n_clusters} clusters; {self.method})."
         )
 
@@ -115,7 +143,7 @@ class ChanceGap:
     mean : float
         Mean over the draws.
     quantile95 : float
-        19 of 20 draws are below this.
+        19 of 20 draws are below this; for a ratio, above it.
 
     Examples
     --------
@@ -129,11 +157,24 @@ class ChanceGap:
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Per group: rows (M,), mean (M, K), and for probabilities the sample variance (M, K)."""
+    """Means (M, K), the rows of each (M,), and for probabilities the sample variance (M, K).
+
+    Over the rows of a group; ``joint``: over all rows, those of other groups being 0.
+    """
 
     sizes: Array
     means: Array
     variances: Array | None
+    joint: bool = False
+
+    @property
+    def n_intervals(self) -> int:
+        """Means that need an interval; none where groups cannot differ."""
+        n_groups, n_clusters = self.means.shape
+        if n_groups == 1 or (n_clusters == 1 and not self.joint):
+            return 0
+        # Of two clusters one is enough: the other rate is 1 minus it, and so is its interval.
+        return n_groups * (1 if n_clusters == 2 and not self.joint else n_clusters)
 
 
 def certify(
@@ -145,12 +186,15 @@ def certify(
     n_clusters: int | None = None,
     groups: Sequence[str] | None = None,
 ) -> Certificate:
-    """Bound the population value of a criterion from above.
+    """Bound the population value of a gap from above, or of a ratio from below.
 
     The rows must be fresh: drawn independently from the population and used neither to fit the map
-    nor to choose it. Then the bound is at least the population value with probability at least
-    ``confidence``, whatever the distribution of the rows and however many there are. The group
-    sizes are taken as given.
+    nor to choose it. Then the bound holds for the population value with probability at least
+    ``confidence``, whatever the distribution of the rows and however many there are.
+
+    For gaps and ``"rate_ratio"`` the group sizes are taken as given, so that rows may also be
+    drawn group by group. ``"balance"`` depends on how common the groups are: the rows must be
+    drawn from the population as a whole, and the bound allows for the error of the shares, too.
 
     Parameters
     ----------
@@ -158,8 +202,9 @@ def certify(
         Hard labels, or probabilities whose rows sum to 1, that the map gives to the fresh rows.
     sensitive_features : array-like or table
         The group of each row. Several columns form their intersections.
-    criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
-        As in `fairmix.metrics`.
+    criterion : str, default="gap"
+        ``"gap"``, ``"additive_gap"``, ``"worst_pair_gap"``, ``"rate_ratio"`` or ``"balance"``, as
+        in `fairmix.metrics`.
     confidence : float, default=0.95
         Above 0 and below 1.
     n_clusters : int, optional
@@ -178,8 +223,10 @@ def certify(
     >>> certificate = certify([0, 1] * 500, ["a"] * 600 + ["b"] * 400)
     >>> certificate.gap, round(certificate.upper_bound, 3)
     (0.0, 0.104)
+    >>> round(certify([0, 1] * 500, ["a"] * 600 + ["b"] * 400, criterion="rate_ratio").bound, 3)
+    0.811
     """
-    measure = criterion_named(criterion)
+    _check_criterion(criterion)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r} is not between 0 and 1. Use 0.95, say.")
     clusters = read_assignment(assignment)
@@ -187,19 +234,30 @@ def certify(
     # the statement into one about fewer groups.
     names = tuple(groups) if groups is not None else encode_groups(sensitive_features).names
     codes = match_groups(sensitive_features, names, n_rows=len(clusters))
-    sample = _summarize(clusters, codes, len(names), n_clusters)
-    bound, method = _upper_bound(sample, measure, 1 - confidence)
+    sizes = np.bincount(codes, minlength=len(names))
+    sample = _summarize(clusters, codes, sizes, n_clusters, joint=criterion == "balance")
+    # A group without rows has no observed rates; only the bound must allow for it.
+    seen = sizes > 0
+    if criterion in RATIOS:
+        value = smallest_ratio(sample.means[seen])
+        # Of means as they are: those of Balance are joint, with the sizes of the groups in them.
+        above, method = _upper_bound(sample, _ratio_of(np.ones(len(names))), 1 - confidence)
+        lower_bound, upper_bound = 1 - above, 1.0
+    else:
+        value = CRITERIA[criterion].value(sample.means[seen])
+        lower_bound = 0.0
+        upper_bound, method = _upper_bound(sample, CRITERIA[criterion], 1 - confidence)
     return Certificate(
-        # A group without rows has no observed rates; only the bound must allow for it.
-        gap=measure.value(sample.means[sample.sizes > 0]),
-        upper_bound=bound,
+        value=value,
+        lower_bound=lower_bound,
+        upper_bound=upper_bound,
         confidence=confidence,
         criterion=criterion,
         method=method,
         of="labels" if isinstance(clusters, Labels) else "probabilities",
         n_rows=len(clusters),
         n_clusters=sample.means.shape[1],
-        group_sizes=dict(zip(names, sample.sizes.astype(int).tolist(), strict=True)),
+        group_sizes=dict(zip(names, sizes.tolist(), strict=True)),
     )
 
 
@@ -213,10 +271,11 @@ def chance_gap(
     # The 95 % quantile then has 100 draws above it.
     n_draws: int = 2000,
 ) -> ChanceGap:
-    """Gap that the labels of a perfectly fair map show on a sample, by chance alone.
+    """Gap, or ratio, that the labels of a perfectly even map show on a sample, by chance alone.
 
     Such a map has the same rates in every group of the population, a gap of 0, and still not in a
-    sample. A held-out gap below ``quantile95`` is no evidence against fairness.
+    sample. A held-out gap below ``quantile95``, or a ratio above it, is no evidence against
+    equal rates.
 
     Parameters
     ----------
@@ -224,8 +283,8 @@ def chance_gap(
         Share of the population in each cluster; divided by its sum, so cluster sizes will do.
     group_sizes : array-like of shape (n_groups,)
         Rows of each group in the sample, at least 1.
-    criterion : {"gap", "additive_gap", "worst_pair_gap"}, default="gap"
-        As in `fairmix.metrics`.
+    criterion : str, default="gap"
+        As in `certify`.
     random_state : int or numpy.random.Generator, default=0
         Seed of the draws.
     n_draws : int, default=2000
@@ -240,7 +299,7 @@ def chance_gap(
     >>> round(chance_gap([0.5, 0.3, 0.2], [1000, 2000]).quantile95, 2)
     0.04
     """
-    measure = criterion_named(criterion)
+    _check_criterion(criterion)
     shares = np.asarray(rates, dtype=np.float64)
     if shares.ndim != 1 or not (shares >= 0).all() or not 0 < shares.sum() < np.inf:
         raise ValueError(
@@ -252,8 +311,7 @@ def chance_gap(
         raise ValueError(f"group_sizes={group_sizes!r} must be whole numbers of at least 1.")
     rng = np.random.default_rng(random_state)
     counts = rng.multinomial(sizes, shares / shares.sum(), size=(n_draws, len(sizes)))
-    values = [measure.value(draw) for draw in counts / sizes[:, None]]
-    return ChanceGap(float(np.mean(values)), float(np.quantile(values, 0.95)))
+    return _spread(criterion, counts / sizes[:, None], sizes)
 
 
 def sampling_gap(
@@ -266,7 +324,7 @@ def sampling_gap(
     random_state: int | np.random.Generator = 0,
     n_draws: int = 2000,
 ) -> ChanceGap:
-    """Gap that fresh rows show by chance, given the rates of the rows that a map was fitted to.
+    """Gap, or ratio, that fresh rows show by chance, given the rates of the rows of a fit.
 
     Parameters
     ----------
@@ -289,7 +347,7 @@ def sampling_gap(
     >>> round(sampling_gap(even, [500, 500], [500, 500], [[0.25, -0.25], [-0.25, 0.25]]).mean, 2)
     0.04
     """
-    measure = criterion_named(criterion)
+    _check_criterion(criterion)
     known = np.asarray(rates, dtype=np.float64)
     # Fresh rates are those of the population with the error of the fresh rows. Those of the fit are
     # those of the population with the error of its rows, to which the map was tuned. So fresh rates
@@ -306,14 +364,40 @@ def sampling_gap(
         # Cholesky's method fails for a singular matrix.
         method="eigh",
     )
-    values = [measure.value(known + reach[:, None] * draw) for draw in noise]
-    return ChanceGap(float(np.mean(values)), float(np.quantile(values, 0.95)))
+    return _spread(criterion, known + reach[:, None] * noise, np.asarray(group_sizes, float))
+
+
+def _check_criterion(name: str) -> None:
+    known = (*CRITERIA, *RATIOS)
+    if name not in known:
+        raise ValueError(f"criterion={name!r} is unknown. Choose one of {', '.join(known)}.")
+
+
+def _ratio_of(scales: Array) -> SmallestRatio:
+    """The ratio of means times scales (M,), of which one row moves nothing here."""
+    return SmallestRatio(scales, scales, 0 * scales)
+
+
+def _spread(criterion: str, draws: Array, sizes: Array) -> ChanceGap:
+    """Mean and tail of a criterion over draws of the rates, (n, M, K)."""
+    if criterion not in RATIOS:
+        values = np.array([CRITERIA[criterion].value(draw) for draw in draws])
+        return ChanceGap(float(np.mean(values)), float(np.quantile(values, 0.95)))
+    scales = sizes[:, None] if criterion == "balance" else 1.0
+    # A normal error may be larger than a small rate, and no ratio is below 0.
+    values = np.array([smallest_ratio(draw) for draw in np.maximum(draws, 0.0) * scales])
+    return ChanceGap(float(np.mean(values)), float(np.quantile(values, 0.05)))
 
 
 def _summarize(
-    clusters: Assignment, codes: NDArray[np.intp], n_groups: int, n_clusters: int | None
+    clusters: Assignment,
+    codes: NDArray[np.intp],
+    group_sizes: NDArray[np.intp],
+    n_clusters: int | None,
+    *,
+    joint: bool,
 ) -> _Sample:
-    sizes = np.bincount(codes, minlength=n_groups).astype(np.float64)
+    n_groups = len(group_sizes)
     found = clusters.n_clusters if isinstance(clusters, Labels) else clusters.values.shape[1]
     total = found if n_clusters is None else n_clusters
     if total < found or (total > found and not isinstance(clusters, Labels)):
@@ -321,40 +405,42 @@ def _summarize(
             f"n_clusters={n_clusters} but assignment has {found} clusters. Give the number of "
             "clusters of the map, or None."
         )
+    n_rows = len(clusters)
+    sizes = np.full(n_groups, float(n_rows)) if joint else group_sizes.astype(np.float64)
     means = np.zeros((n_groups, total))
     if isinstance(clusters, Labels):
         np.add.at(means, (codes, clusters.codes), 1.0)
-        return _Sample(sizes, means / np.maximum(sizes, 1)[:, None], None)
+        return _Sample(sizes, means / np.maximum(sizes, 1)[:, None], None, joint)
     # Without any variance the interval is [0, 1]; a group of one row has none.
     variances = np.full((n_groups, total), np.inf)
-    for g in np.flatnonzero(sizes):
-        rows = clusters.values[codes == g].astype(np.float64)
+    for g in range(n_groups) if joint else np.flatnonzero(sizes):
+        inside = codes == g
+        rows = clusters.values * inside[:, None] if joint else clusters.values[inside]
+        rows = rows.astype(np.float64)
         # A mean beyond 1 by rounding would have no relative entropy.
         means[g] = np.clip(rows.mean(axis=0), 0.0, 1.0)
         if len(rows) > 1:
             variances[g] = rows.var(axis=0, ddof=1)
-    return _Sample(sizes, means, variances)
+    return _Sample(sizes, means, variances, joint)
 
 
 def _upper_bound(sample: _Sample, criterion: Criterion, error: float) -> tuple[float, str]:
     """Smallest of the bounds that the methods give, and the name of its method."""
-    n_groups, n_clusters = sample.means.shape
     methods: dict[str, Callable[[_Sample, float], Box]]
     if sample.variances is None:
         methods = {"binomial": _binomial}
     else:
         methods = {"hoeffding": _hoeffding, "bernstein": _bernstein}
     # No interval is needed: the criterion is 0 for any population.
-    if n_groups == 1 or n_clusters == 1:
+    if not sample.n_intervals:
         return 0.0, next(iter(methods))
     # The smallest of several bounds is itself a bound only where all of them hold, so the methods
     # share the error; which of them take part depends on the arguments, never on the rows.
-    own = criterion.own_bounds(n_clusters)
+    own = criterion.own_bounds(sample.means.shape[1])
     share = error / (len(methods) + len(own))
-    # Of two clusters one is enough: the other rate is 1 minus it, and so is its interval.
-    n_rates = n_groups * (n_clusters if n_clusters > 2 else 1)
     bounds = {
-        name: criterion.largest(*box(sample, share / n_rates)) for name, box in methods.items()
+        name: criterion.largest(*box(sample, share / sample.n_intervals))
+        for name, box in methods.items()
     }
     bounds |= {name: bound(sample.means, sample.sizes, share) for name, bound in own.items()}
     method = min(bounds, key=lambda name: bounds[name])

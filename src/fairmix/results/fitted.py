@@ -48,6 +48,13 @@ class Rule:
         return self.limit.bound if isinstance(self.limit, MaxGap) else math.inf
 
     @property
+    def metric(self) -> str:
+        """What is bounded, or else what ``gap_`` reports, by its name in `fairmix.metrics`."""
+        ratios = {"min_ratio": "rate_ratio", "min_balance": "balance"}
+        parameter = "max_gap" if self.limit is None else self.limit.parameter
+        return ratios.get(parameter, self.criterion)
+
+    @property
     def text(self) -> str:
         """The parameter and its number."""
         return "no bound" if self.limit is None else f"{self.limit.parameter}={self.limit.bound:g}"

@@ -51,7 +51,7 @@ def certify_held_out(
     found = certify(
         assignment[stated],
         np.asarray(named)[codes[stated]],
-        criterion=rule.criterion,
+        criterion=rule.metric,
         confidence=confidence,
         n_clusters=fitted.n_components,
         groups=named,
@@ -64,7 +64,7 @@ def certify_held_out(
 def _judge(
     fitted: Fitted, rule: Rule, assignment: NDArray[Any], codes: IntArray, known: list[str]
 ) -> tuple[Verdict, float]:
-    """The verdict on fresh rows, and the gap on them that sampling explains."""
+    """The verdict on fresh rows, and the value on them that sampling explains."""
     judged = list(fitted.groups.names)
     fair = bool(judged or fitted.groups.unjudged)
     counts = np.zeros((len(known), fitted.n_components))
@@ -99,6 +99,6 @@ def _judge(
         fitted.groups.sizes[where],
         sizes[where],
         covariance,
-        criterion=rule.criterion,
+        criterion=rule.metric,
     )
     return verdict, chance.quantile95
