@@ -5,6 +5,7 @@ import math
 import re
 import sys
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 from math import inf, nan
 from pathlib import Path
@@ -15,10 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairmix import FairMixture, pareto_front, select_n_components
 from fairmix.datasets import make_grouped_blobs
-from fairmix.metrics import balance, clustering_cost, gap
+from fairmix.metrics import balance, clustering_cost, gap, rate_ratio
 from fairmix.plot import ParetoFrontDisplay
 from fairmix.studies import FrontRow, ParetoFront, Selection, SelectionRow
 from fairmix.trials.rows import mark_dominated
+from fairmix.trials.walks import MIN_RATIOS
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -28,7 +30,7 @@ from matplotlib.colors import to_rgba  # noqa: E402
 BOUNDS = (0.1, 0, 0.02, inf)
 FRONT_COLUMNS = [
     *("max_gap", "gap", "label_gap", "soft_gap", "balance", "cost", "nll", "non_empty"),
-    *("verdict", "dominated", "seconds", "warnings", "met"),
+    *("verdict", "dominated", "seconds", "warnings", "ratio", "min_ratio", "min_balance", "met"),
 ]
 
 
@@ -237,10 +239,112 @@ def test_front_converts_and_prints(front):
     json.dumps(front.to_dict())
     lines = str(front).splitlines()
     assert len(lines) == 1 + len(BOUNDS)
-    assert lines[0].split()[:2] == ["max_gap", "gap"]
+    assert lines[0].split()[:3] == ["max_gap", "label", "gap"]
     assert [line.split()[0] for line in lines[1:]] == ["0", "0.02", "0.1", "plain"]
     assert repr(front) == str(front)
     assert max(map(len, lines)) <= 100
+
+
+@pytest.fixture(scope="module", params=["min_ratio", "min_balance"])
+def ratio_front(request, blobs):
+    X, groups = blobs
+    bounds = {"min_ratio": (0.6, 0.9, 0), "min_balance": (0.3, 0.4, 0)}[request.param]
+    # Another rule of the estimator gives way.
+    model = FairMixture(3, assignment="aware", max_gap=0.3, random_state=0)
+    found = pareto_front(model, X, sensitive_features=groups, **{f"{request.param}s": bounds})
+    assert model.max_gap == 0.3
+    return request.param, sorted(bounds, reverse=True), found
+
+
+def test_a_front_walks_over_ratios(ratio_front, blobs):
+    groups = blobs[1]
+    rule, bounds, found = ratio_front
+    figure = {"min_ratio": "ratio", "min_balance": "balance"}[rule]
+    assert [(row_.rule, row_.bound, row_.max_gap) for row_ in found.rows] == [
+        (rule, bound, inf) for bound in bounds
+    ]
+    assert [row_.plain for row_ in found.rows] == [False, False, True]
+    assert [row_.verdict for row_ in found.rows] == ["met", "met", "no bound"]
+    for row_, fitted in zip(found.rows, found.models, strict=True):
+        how = {"min_ratio": rate_ratio, "min_balance": balance}[rule]
+        assert getattr(row_, figure) == pytest.approx(how(fitted.labels_, groups))
+        assert row_.ratio == fitted.ratio_
+        assert getattr(row_, figure) >= row_.bound
+        assert row_.met is (None if row_.plain else True)
+        assert fitted.max_gap == "auto"
+        assert getattr(fitted, rule) == (None if row_.plain else row_.bound)
+    reached = [fitted.lower_bound_ for fitted in found.models]
+    assert reached == sorted(reached)
+    assert found.dominated() == [row_.dominated for row_ in found.rows]
+    # At the same cost the higher ratio wins.
+    better = [
+        replace(found.rows[0], cost=1.0, **{figure: 0.9}),
+        replace(found.rows[1], cost=1.0, **{figure: 0.8}),
+        replace(found.rows[2], cost=0.5, **{figure: 0.7}),
+    ]
+    assert [row_.dominated for row_ in mark_dominated(better)] == [False, True, False]
+    lines = str(found).splitlines()
+    assert lines[0].split()[0] == rule
+    assert [line.split()[0] for line in lines[1:]] == [f"{b:g}" for b in bounds[:-1]] + ["plain"]
+    assert found.to_pandas()[rule].tolist() == bounds
+
+
+def test_a_picture_of_ratios(ratio_front):
+    rule, bounds, found = ratio_front
+    display = found.plot()
+    titles = {"min_ratio": "smallest ratio of rates", "min_balance": "balance"}
+    assert display.ax_.get_xlabel() == titles[rule]
+    figure = "ratio" if rule == "min_ratio" else "balance"
+    assert display.x.tolist() == [getattr(row_, figure) for row_ in found.rows]
+    assert {text.get_text() for text in display.ax_.texts} == {f"{b:g}" for b in bounds[:-1]}
+    assert len(display.points_["plain"].get_offsets()) == 1
+    at_bounds = found.plot(x=rule)
+    assert at_bounds.x.tolist() == bounds[:-1]
+    assert f"({rule})" in at_bounds.ax_.get_xlabel()
+    with pytest.raises(ValueError, match=f"x='max_gap', but the front walks over {rule}"):
+        found.plot(x="max_gap")
+
+
+def test_a_front_without_a_list_is_of_the_rule_of_the_estimator(blobs):
+    X, groups = blobs
+    model = FairMixture(2, assignment="aware", min_ratio=0.7, random_state=0)
+    found = pareto_front(model, X[:150], sensitive_features=groups[:150])
+    assert [row_.min_ratio for row_ in found.rows] == list(MIN_RATIOS)
+    with pytest.raises(
+        ValueError, match=r"min_balance=0\.2: a front of Balance needs min_balances"
+    ):
+        pareto_front(FairMixture(2, min_balance=0.2), X, sensitive_features=groups)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (
+            {"max_gaps": [0.1], "min_ratios": [0.8]},
+            "max_gaps and min_ratios are lists",
+        ),
+        ({"min_ratios": [1.2]}, r"min_ratios=\[1.2\]. Give one or more bounds from 0 to 1"),
+        ({"min_balances": []}, r"min_balances=\[\]. Give one or more bounds"),
+        ({"min_balances": [0.99]}, "min_balance=0.99 is out of reach"),
+    ],
+)
+def test_lists_of_ratios_that_are_wrong(blobs, how, message):
+    X, groups = blobs
+    with pytest.raises(ValueError, match=message):
+        pareto_front(FairMixture(2, random_state=0), X, sensitive_features=groups, **how)
+
+
+def test_a_selection_under_a_ratio(blobs):
+    X, groups = blobs
+    model = FairMixture(assignment="aware", min_ratio=0.8, random_state=0)
+    found = select_n_components(model, X, sensitive_features=groups, n_components=[2, 3])
+    for row_, fitted in zip(found.rows, found.models, strict=True):
+        assert row_.verdict == "met"
+        assert row_.ratio == fitted.ratio_ >= 0.8
+    assert "ratio" in str(found).splitlines()[0].split()
+    # A row that misses the ratio is chosen only where all do.
+    missed = Selection((replace(found.rows[0], bic=0.0, verdict="missed"), found.rows[1]))
+    assert missed.best == 3
 
 
 def test_front_picture_shows_the_rows():
@@ -284,7 +388,7 @@ def test_unknown_axes_are_errors(axis, value):
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"fairmix\[plot\]"):
-        ParetoFrontDisplay(max_gap=[0], x=[0], y=[0], dominated=[False], met=[True]).plot()
+        ParetoFrontDisplay(bound=[0], x=[0], y=[0], dominated=[False], met=[True]).plot()
 
 
 @pytest.mark.parametrize("name", ["pandas", "polars"])

@@ -178,7 +178,7 @@ def test_fronts_and_selections_can_be_drawn_in_one_step():
     front = ParetoFrontDisplay.from_estimator(
         model, X, sensitive_features=GROUPS, max_gaps=(0.02, 0.1), y="nll"
     )
-    assert front.max_gap.tolist() == [0.02, 0.1]
+    assert front.bound.tolist() == [0.02, 0.1]
     assert front.ax_.get_ylabel() == "negative log-likelihood per row"
     selection = SelectionDisplay.from_estimator(
         FairMixture(random_state=0), X, n_components=(1, 2), criterion="icl"

@@ -21,7 +21,10 @@ TITLES = {
     "label_gap": "gap of the labels",
     "soft_gap": "gap of the probabilities",
     "max_gap": "bound on the gap (max_gap)",
+    "ratio": "smallest ratio of rates",
+    "min_ratio": "bound on the ratio (min_ratio)",
     "balance": "balance",
+    "min_balance": "bound on the balance (min_balance)",
     "cost": "cost (squared distances)",
     "nll": "negative log-likelihood per row",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import inf, isnan
+from math import isnan
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -22,8 +22,8 @@ from fairmix.plot._display import (
     name_point,
 )
 from fairmix.results.verdict import MISSED
-from fairmix.trials.rows import FrontRow, dominated_rows
-from fairmix.trials.walks import MAX_GAPS, Trials
+from fairmix.trials.rows import FrontRow, dominated_rows, figure_of
+from fairmix.trials.walks import Trials, read_bounds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
     from fairmix.studies import ParetoFront
 
-FAIRNESS = ("gap", "label_gap", "soft_gap", "max_gap", "balance")
+FIGURES = ("gap", "label_gap", "soft_gap", "ratio", "balance")
+BOUNDS = ("max_gap", "min_ratio", "min_balance")
 QUALITY = ("cost", "nll")
 
 
@@ -44,8 +45,8 @@ class ParetoFrontDisplay(Display):
 
     Parameters
     ----------
-    max_gap, x, y : array-like of shape (n_points,)
-        Bound (``inf``: the plain mixture), fairness and quality of each point.
+    bound, x, y : array-like of shape (n_points,)
+        Bound (NaN: the plain mixture), fairness and quality of each point.
     dominated, met : array-like of bool of shape (n_points,)
         Whether another point is at least as good in both and better in one; whether the bound
         is not missed.
@@ -65,7 +66,7 @@ class ParetoFrontDisplay(Display):
     --------
     >>> from fairmix.plot import ParetoFrontDisplay
     >>> display = ParetoFrontDisplay(
-    ...     max_gap=[0, 0.1], x=[0.0, 0.09], y=[120.0, 90.0],
+    ...     bound=[0, 0.1], x=[0.0, 0.09], y=[120.0, 90.0],
     ...     dominated=[False, False], met=[True, True],
     ... ).plot()
     >>> display.ax_.get_xlabel()
@@ -75,7 +76,7 @@ class ParetoFrontDisplay(Display):
     def __init__(
         self,
         *,
-        max_gap: ArrayLike,
+        bound: ArrayLike,
         x: ArrayLike,
         y: ArrayLike,
         dominated: ArrayLike,
@@ -83,7 +84,7 @@ class ParetoFrontDisplay(Display):
         x_name: str = "gap",
         y_name: str = "cost",
     ) -> None:
-        self.max_gap = np.asarray(max_gap, dtype=np.float64)
+        self.bound = np.asarray(bound, dtype=np.float64)
         self.x = np.asarray(x, dtype=np.float64)
         self.y = np.asarray(y, dtype=np.float64)
         self.dominated = np.asarray(dominated, dtype=bool)
@@ -98,16 +99,18 @@ class ParetoFrontDisplay(Display):
         X: Any,
         *,
         sensitive_features: Any,
-        max_gaps: Iterable[float] = MAX_GAPS,
+        max_gaps: Iterable[float] | None = None,
+        min_ratios: Iterable[float] | None = None,
+        min_balances: Iterable[float] | None = None,
         ax: Axes | None = None,
-        x: str = "gap",
+        x: str | None = None,
         y: str | None = None,
     ) -> Self:
         """Fit a model under several bounds and draw what each costs.
 
         Parameters
         ----------
-        estimator, X, sensitive_features, max_gaps
+        estimator, X, sensitive_features, max_gaps, min_ratios, min_balances
             As in `fairmix.pareto_front`, which keeps the models too.
         ax, x, y
             As in `from_front`.
@@ -116,12 +119,19 @@ class ParetoFrontDisplay(Display):
         -------
         ParetoFrontDisplay
         """
-        rows, models = Trials(estimator, X, sensitive_features).over_bounds(max_gaps)
+        trials = Trials(estimator, X, sensitive_features)
+        rule = read_bounds(estimator, max_gaps, min_ratios, min_balances)
+        rows, models = trials.over_bounds(*rule)
         return cls._from_rows(rows, models, ax, x, y)
 
     @classmethod
     def from_front(
-        cls, front: ParetoFront, *, ax: Axes | None = None, x: str = "gap", y: str | None = None
+        cls,
+        front: ParetoFront,
+        *,
+        ax: Axes | None = None,
+        x: str | None = None,
+        y: str | None = None,
     ) -> Self:
         """Draw a front.
 
@@ -131,8 +141,9 @@ class ParetoFrontDisplay(Display):
             Of `fairmix.pareto_front`.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a new figure.
-        x : {"gap", "label_gap", "soft_gap", "max_gap", "balance"}, default="gap"
-            Fairness.
+        x : str, default=None
+            Fairness: ``"gap"``, ``"label_gap"``, ``"soft_gap"``, ``"ratio"``, ``"balance"``, or
+            the parameter that the front walks over. None: what its rule bounds.
         y : {"cost", "nll"}, default=None
             Quality; None takes the cost, or ``nll`` without numeric columns.
 
@@ -148,28 +159,32 @@ class ParetoFrontDisplay(Display):
         rows: Sequence[FrontRow],
         models: Sequence[FairMixture],
         ax: Axes | None,
-        x: str,
+        x: str | None,
         y: str | None,
     ) -> Self:
+        rule = rows[0].rule
+        x = x or figure_of(rows[0])
         # One row without a cost means categorical or missing values, and so no cost in any row.
         costless = any(isnan(row.cost) for row in rows)
         y = y or ("nll" if costless else "cost")
-        check_choice("x", x, FAIRNESS)
+        check_choice("x", x, (*FIGURES, *BOUNDS))
         check_choice("y", y, QUALITY)
         if y == "cost" and costless:
             raise ValueError("y='cost', but the data have no numeric columns. Use y='nll'.")
-        # Anew for these axes: `row.dominated` is about the gap and the cost.
+        if x in BOUNDS and x != rule:
+            raise ValueError(f"x={x!r}, but the front walks over {rule}. Use x={rule!r}.")
+        # Anew for these axes: `row.dominated` is about what the rule bounds, and the cost.
         points = list(zip(rows, dominated_rows(rows, x, y), strict=True))
-        if x == "max_gap":
+        if x == rule:
             # The plain mixture has no bound to stand at.
-            points = [(row, below) for row, below in points if row.max_gap < inf]
+            points = [(row, below) for row, below in points if not row.plain]
         rows = [row for row, _ in points]
         # "gap" is one of two gaps; the axis says which.
         named = x
         if x == "gap" and models:
             named = "label_gap" if models[0].gap_of == "labels" else "soft_gap"
         return cls(
-            max_gap=[row.max_gap for row in rows],
+            bound=[np.nan if row.plain else row.bound for row in rows],
             x=[getattr(row, x) for row in rows],
             y=[getattr(row, y) for row in rows],
             dominated=[below for _, below in points],
@@ -180,7 +195,7 @@ class ParetoFrontDisplay(Display):
         ).plot(ax)
 
     def _draw(self, ax: Axes) -> None:
-        plain = np.isinf(self.max_gap)
+        plain = np.isnan(self.bound)
         # Larger than a marker, because it lies over one: a missed point is drawn as one of the
         # front or as dominated, too.
         cross = {"marker": "x", "color": RED, "s": 90}
@@ -197,15 +212,15 @@ class ParetoFrontDisplay(Display):
 
     def _name_points(self, ax: Axes) -> None:
         """Bounds beside the points, in turn on either side of the line: tight ones lie close."""
-        bounded = np.flatnonzero(self.max_gap < inf)
+        bounded = np.flatnonzero(~np.isnan(self.bound))
         order = bounded[np.argsort(self.x[bounded], kind="stable")]
         # Where the line falls, the free sides are below left and above right of it. It rises where
-        # x is the balance, which is better when it is higher.
+        # x is a ratio or the balance, which are better when they are higher.
         falling = order.size > 0 and self.y[order[0]] >= self.y[order[-1]]
         for place, i in enumerate(order):
             above = place % 2 == 1
             right = above == falling
-            name = f"{self.max_gap[i]:g}"
+            name = f"{self.bound[i]:g}"
             name_point(ax, name, self.x[i], self.y[i], right=right, above=above)
         # Room for the names of the outermost points.
         ax.margins(0.08)

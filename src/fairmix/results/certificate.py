@@ -170,7 +170,7 @@ class _Sample:
     @property
     def n_intervals(self) -> int:
         """Means that need an interval; none where groups cannot differ."""
-        n_groups, n_clusters = self.means.shape
+        n_groups, n_clusters = map(int, self.means.shape)
         if n_groups == 1 or (n_clusters == 1 and not self.joint):
             return 0
         # Of two clusters one is enough: the other rate is 1 minus it, and so is its interval.

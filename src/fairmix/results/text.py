@@ -12,7 +12,7 @@ __all__ = ["aligned", "cell", "rows_text", "shortened"]
 # Sums over rows: large numbers, of which the leading digits count.
 SUMS = ("cost", "bic", "aic", "icl")
 # Parameters keep their names and the digits that the user gave.
-PARAMETERS = ("max_gap", "n_components")
+PARAMETERS = ("max_gap", "min_ratio", "min_balance", "n_components")
 TITLES = {
     "non_empty": "clusters",
     "peak_mb": "peak MB",
@@ -110,7 +110,8 @@ def cell(name: str, value: float | str | None) -> str:
         return "-"
     if name in PARAMETERS:
         # A front without a bound is that of the plain mixture.
-        return "plain" if value == inf else f"{value:g}"
+        free = 0 if name in ("min_ratio", "min_balance") else inf
+        return "plain" if value == free else f"{value:g}"
     if isinstance(value, Integral):
         # A method that failed has no clusters.
         return f"{value:,}" if value else "-"

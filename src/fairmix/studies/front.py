@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from fairmix.estimator import FairMixture
 from fairmix.plot import ParetoFrontDisplay
 from fairmix.studies.result import ResultTable, path_text
-from fairmix.trials.rows import FrontRow, dominated_rows
-from fairmix.trials.walks import MAX_GAPS, Trials
+from fairmix.trials.rows import FrontRow, dominated_rows, figure_of
+from fairmix.trials.walks import Trials, read_bounds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +35,8 @@ class ParetoFront(ResultTable):
     --------
     >>> front = ParetoFront((FrontRow(0.0, 0.0, 0.0, 0.001, 0.7, 120.0, 2.5, 3, "met"),))
     >>> print(front)
-    max_gap     gap  label gap  soft gap  balance   cost     nll  clusters  verdict  seconds
-          0  0.0000     0.0000    0.0010   0.7000  120.0  2.5000         3      met      0.0
+    max_gap  label gap  soft gap  ratio  balance   cost     nll  clusters  verdict  seconds
+          0     0.0000    0.0010      -   0.7000  120.0  2.5000         3      met      0.0
     >>> front.to_pandas()["cost"].tolist()
     [120.0]
     """
@@ -45,27 +45,32 @@ class ParetoFront(ResultTable):
     models: tuple[FairMixture, ...] = ()
 
     def __str__(self) -> str:
-        names = ("max_gap", "gap", "label_gap", "soft_gap", "balance", "cost", "nll")
+        rule = self.rows[0].rule if self.rows else "max_gap"
+        # Not `gap`, which is one of the two: a line of a terminal is short.
+        names = (rule, "label_gap", "soft_gap", "ratio", "balance", "cost", "nll")
         return path_text(
             self.rows, names, ["dominated" if row.dominated else "" for row in self.rows]
         )
 
-    def dominated(self, x: str = "gap", y: str = "cost") -> list[bool]:
+    def dominated(self, x: str | None = None, y: str = "cost") -> list[bool]:
         """Whether another row is at least as good in both columns, and better in one.
 
         Parameters
         ----------
-        x, y : str, default="gap", "cost"
-            Columns of the table; lower is better, except for ``balance``.
+        x : str, default=None
+            Column of the table; lower is better, except for ``ratio`` and ``balance``. None: what
+            the rule of the front bounds.
+        y : str, default="cost"
+            Another column.
 
         Returns
         -------
         list of bool, one for each row
         """
-        return dominated_rows(self.rows, x, y)
+        return dominated_rows(self.rows, x or figure_of(self.rows[0]), y)
 
     def plot(
-        self, ax: Axes | None = None, *, x: str = "gap", y: str | None = None
+        self, ax: Axes | None = None, *, x: str | None = None, y: str | None = None
     ) -> ParetoFrontDisplay:
         """Draw the front: `fairmix.plot.ParetoFrontDisplay.from_front`."""
         return ParetoFrontDisplay.from_front(self, ax=ax, x=x, y=y)
@@ -76,11 +81,16 @@ def pareto_front(
     X: Any,
     *,
     sensitive_features: Any,
-    max_gaps: Iterable[float] = MAX_GAPS,
+    max_gaps: Iterable[float] | None = None,
+    min_ratios: Iterable[float] | None = None,
+    min_balances: Iterable[float] | None = None,
     sample_weight: ArrayLike | None = None,
     verbose: int = 0,
 ) -> ParetoFront:
     """Fit the model under several bounds, to see what each costs on these data.
+
+    The bounds are of one rule, that of the list which is given; what the estimator asks for is
+    replaced by it.
 
     From the tightest bound to the loosest. Each is fitted afresh, and again from the solution of
     the bound before, which is feasible for it too. Kept is the fit that meets the bound, else the
@@ -92,8 +102,14 @@ def pareto_front(
         The model, with ``fairness_strength="auto"``; itself left as it is.
     X, sensitive_features, sample_weight
         As in `FairMixture.fit`.
-    max_gaps : iterable of float, default=(0, 0.005, 0.01, 0.02, 0.05, 0.1)
-        Bounds of at least 0. ``inf`` adds the plain mixture.
+    max_gaps : iterable of float, default=None
+        Bounds of at least 0 on the gap. ``inf`` adds the plain mixture. Without any list: (0,
+        0.005, 0.01, 0.02, 0.05, 0.1), or where the estimator has a ``min_ratio``, ratios of (1,
+        0.95, 0.9, 0.8, 0.6, 0.4).
+    min_ratios : iterable of float, default=None
+        Bounds from 0 to 1 on the smallest ratio instead. 0 adds the plain mixture.
+    min_balances : iterable of float, default=None
+        Bounds on Balance instead, at most the best possible. 0 adds the plain mixture.
     verbose : int, default=0
         1 shows a progress bar on stderr.
 
@@ -110,7 +126,11 @@ def pareto_front(
     >>> front = pareto_front(model, X, sensitive_features=groups, max_gaps=(0.01, 0.05))
     >>> [row.verdict for row in front.rows]
     ['met', 'met']
+    >>> front = pareto_front(model, X, sensitive_features=groups, min_ratios=(0.8, 0.9))
+    >>> [(row.min_ratio, row.ratio >= row.min_ratio) for row in front.rows]
+    [(0.9, True), (0.8, True)]
     """
     # The walk is in trials, below plot, so that pictures and studies need not import each other.
     trials = Trials(estimator, X, sensitive_features, sample_weight, verbose)
-    return ParetoFront(*trials.over_bounds(max_gaps))
+    rule = read_bounds(estimator, max_gaps, min_ratios, min_balances)
+    return ParetoFront(*trials.over_bounds(*rule))

@@ -63,7 +63,7 @@ class Selection(ResultTable):
         return best_row(self.rows, self.criterion)
 
     def __str__(self) -> str:
-        names = ("n_components", *INFORMATION, "gap", "label_gap", "soft_gap", "balance")
+        names = ("n_components", *INFORMATION, "label_gap", "soft_gap", "ratio", "balance")
         # By identity, so that of two equal rows one is marked.
         marks = [
             f"best {self.criterion}" if row is self.rows[self._best] else "" for row in self.rows
@@ -93,13 +93,13 @@ def select_n_components(
     Under a fairness bound these criteria are heuristics. Their theory is about the free maximum of
     the likelihood, and a bounded fit is not at one; and the fair tilt of the assignment is not
     counted as a parameter. Where the bound binds, they may ask for more clusters than the data
-    have: compare with the choice without ``sensitive_features``, and read the gap, the balance
-    and the non-empty clusters beside them.
+    have: compare with the choice without ``sensitive_features``, and read the gap, the ratio, the
+    balance and the non-empty clusters beside them.
 
     Parameters
     ----------
     estimator : FairMixture
-        The model; itself left as it is.
+        The model, with any rule; itself left as it is.
     X, sensitive_features
         As in `FairMixture.fit`.
     n_components : iterable of int, default=range(2, 11)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isnan
+from math import inf, isnan, nan
 
+from fairmix.criteria import LIMITS
 from fairmix.results.verdict import MISSED, met_of
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "best_row",
     "dominated_points",
     "dominated_rows",
+    "figure_of",
     "mark_dominated",
 ]
 
@@ -28,8 +30,9 @@ class FrontRow:
     Attributes
     ----------
     max_gap : float
-        The bound; ``inf`` is the plain mixture.
-    gap, label_gap, soft_gap, balance : float
+        The bound on the gap; ``inf`` where the front is of another rule, and for the plain
+        mixture.
+    gap, label_gap, soft_gap, balance, ratio : float
         As in `FairMixture`: ``gap`` is the one that ``gap_of`` names.
     cost : float
         Squared distances of the numeric columns (standardised if the model does so) to the means
@@ -41,17 +44,21 @@ class FrontRow:
     verdict : str
         Whether the bound is met: one of the five words of ``FairMixture.verdict_``.
     dominated : bool
-        Whether another point is at least as good in gap and cost (NLL without one), and better in
-        one of them.
+        Whether another point is at least as good in what the rule bounds (gap, ratio or balance)
+        and in cost (NLL without one), and better in one of them.
     seconds : float
         Of all fits for this bound.
     warnings : tuple of str
         What the kept fit warned of.
+    min_ratio, min_balance : float or None
+        The bound of a front of ratios, or of Balance; 0 is the plain mixture. None where the front
+        is of another rule.
 
     Examples
     --------
-    >>> FrontRow(0.01, 0.009, 0.009, 0.02, 0.7, 120.0, 2.5, 3, "met").met
-    True
+    >>> row = FrontRow(0.01, 0.009, 0.009, 0.02, 0.7, 120.0, 2.5, 3, "met")
+    >>> row.met, row.rule, row.bound
+    (True, 'max_gap', 0.01)
     """
 
     max_gap: float
@@ -66,6 +73,25 @@ class FrontRow:
     dominated: bool = False
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+    ratio: float = nan
+    min_ratio: float | None = None
+    min_balance: float | None = None
+
+    @property
+    def rule(self) -> str:
+        """The parameter that the front walks over."""
+        ratios = (name for name in ("min_ratio", "min_balance") if getattr(self, name) is not None)
+        return next(ratios, "max_gap")
+
+    @property
+    def bound(self) -> float:
+        """Its number."""
+        return float(getattr(self, self.rule))
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is the plain mixture, which has no bound."""
+        return self.bound == (0 if LIMITS[self.rule].at_least else inf)
 
     @property
     def met(self) -> bool | None:
@@ -97,6 +123,7 @@ class SelectionRow:
     verdict: str
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+    ratio: float = nan
 
     @property
     def met(self) -> bool | None:
@@ -105,7 +132,7 @@ class SelectionRow:
 
 
 def mark_dominated(rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
-    """The rows with ``dominated`` set: by gap and cost, or likelihood where there is no cost.
+    """The rows with ``dominated`` set, by what their rule bounds and cost, or likelihood.
 
     Examples
     --------
@@ -113,12 +140,23 @@ def mark_dominated(rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
     >>> [row.dominated for row in mark_dominated(rows)]
     [False, True]
     """
-    # A cost is there in all rows or in none, since all are of the same data.
-    points = [(row.gap, row.nll if isnan(row.cost) else row.cost) for row in rows]
-    return tuple(
-        replace(row, dominated=found)
-        for row, found in zip(rows, dominated_points(points), strict=True)
-    )
+    if not rows:
+        return ()
+    # A cost is there in all rows or in none, since all are of the same data; so is the rule.
+    first = rows[0]
+    beaten = dominated_rows(rows, figure_of(first), "nll" if isnan(first.cost) else "cost")
+    return tuple(replace(row, dominated=found) for row, found in zip(rows, beaten, strict=True))
+
+
+def figure_of(row: FrontRow) -> str:
+    """The column of what the rule of a row bounds.
+
+    Examples
+    --------
+    >>> figure_of(FrontRow(0.01, 0.009, 0.009, 0.02, 0.7, 120.0, 2.5, 3, "met"))
+    'gap'
+    """
+    return LIMITS[row.rule].noun
 
 
 def dominated_rows(rows: Sequence[FrontRow], x: str, y: str) -> list[bool]:
@@ -130,11 +168,12 @@ def dominated_rows(rows: Sequence[FrontRow], x: str, y: str) -> list[bool]:
     >>> dominated_rows(rows, "gap", "cost")
     [False, True]
     """
-    # Of all columns only the balance is better when it is higher.
-    sign = {"balance": -1}
-    return dominated_points(
-        [(sign.get(x, 1) * getattr(row, x), sign.get(y, 1) * getattr(row, y)) for row in rows]
-    )
+    return dominated_points([(_sign(x) * getattr(row, x), getattr(row, y)) for row in rows])
+
+
+def _sign(name: str) -> int:
+    # Of all columns only these are better when they are higher.
+    return -1 if name in ("ratio", "balance", "min_ratio", "min_balance") else 1
 
 
 def dominated_points(points: Sequence[tuple[float, float]]) -> list[bool]:

@@ -16,16 +16,21 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from fairmix.criteria import LIMITS
 from fairmix.estimator import FairMixture
 from fairmix.metrics import clustering_cost
 from fairmix.results.verdict import MISSED
 from fairmix.system.progress import progress
 from fairmix.trials.rows import INFORMATION, FrontRow, SelectionRow, mark_dominated
 
-__all__ = ["MAX_GAPS", "NUMBERS", "Trials"]
+__all__ = ["MAX_GAPS", "MIN_RATIOS", "NUMBERS", "Trials", "read_bounds"]
 
 # From exact to loose, about doubling, so that a picture shows the points apart.
 MAX_GAPS = (0, 0.005, 0.01, 0.02, 0.05, 0.1)
+# From even to loose, with the four-fifths rule among them.
+MIN_RATIOS = (1, 0.95, 0.9, 0.8, 0.6, 0.4)
+# A fit has one rule, so what the estimator asks for gives way to the rule of the walk.
+NO_RULE = {"max_gap": "auto", "min_ratio": None, "min_balance": None}
 # One cluster has no gap, and beyond ten a person no longer reads a table of clusters.
 NUMBERS = range(2, 11)
 
@@ -56,6 +61,7 @@ class _Fit:
             "label_gap": float(model.label_gap_),
             "soft_gap": float(model.soft_gap_),
             "balance": float(model.balance_),
+            "ratio": float(model.ratio_),
             "non_empty": self.non_empty,
             "verdict": model.verdict_,
             "warnings": self.warnings,
@@ -89,30 +95,37 @@ class Trials:
             raise TypeError(f"estimator={self.estimator!r} is not a FairMixture. Pass one.")
 
     def over_bounds(
-        self, max_gaps: Iterable[float]
+        self, rule: str, given: Iterable[float]
     ) -> tuple[tuple[FrontRow, ...], tuple[FairMixture, ...]]:
-        """Rows and models, from the tightest bound to the loosest: see `fairmix.pareto_front`."""
-        bounds = _read_bounds(max_gaps)
-        self._check_bounded()
+        """Rows and models, from the tightest bound to the loosest: see `fairmix.pareto_front`.
+
+        ``rule`` is the parameter that is walked over, ``given`` are its bounds.
+        """
+        bounds = _sorted_bounds(rule, given)
+        self._check_bounded(rule)
+        limit = LIMITS[rule]
+        # No bound at all: the gap may be anything, or the ratio.
+        loosest = 0 if limit.at_least else inf
         rows: list[FrontRow] = []
         models: list[FairMixture] = []
         # Two fits per bound, but the first has no tighter model to start from.
         with progress("front", 2 * len(bounds) - 1, shown=bool(self.verbose)) as tick:
             for bound in bounds:
                 began = time.perf_counter()
-                chosen = {"fairness_strength": 0} if bound == inf else {"max_gap": bound}
+                plain = {**NO_RULE, "fairness_strength": 0}
+                chosen = plain if bound == loosest else {**NO_RULE, rule: bound}
                 # Off, whatever the user set: this one is the fit that owes nothing to the bound
                 # before.
                 kept = self._fit(clone(self.estimator), warm_start=False, **chosen)
-                tick(f"max_gap {bound:g}  gap {kept.model.gap_:.4f}")
+                tick(_said(rule, bound, kept))
                 if models:
                     # The model of a tighter bound is feasible for this one, so a loose bound never
                     # ends worse than a tight one for want of a good start. A copy, not a clone,
                     # which would drop what was fitted.
                     warm = self._fit(copy.copy(models[-1]), warm_start=True, **chosen)
                     kept = max(kept, warm, key=_Fit.rank)
-                    tick(f"max_gap {bound:g}  gap {kept.model.gap_:.4f}")
-                rows.append(self._front_row(bound, kept, began))
+                    tick(_said(rule, bound, kept))
+                rows.append(self._front_row(rule, bound, kept, began))
                 models.append(kept.model)
         return mark_dominated(rows), tuple(models)
 
@@ -160,7 +173,7 @@ class Trials:
                 warnings.warn(text, warning.category, stacklevel=4)
         return _Fit(model, tuple(dict.fromkeys(own)))
 
-    def _front_row(self, bound: float, kept: _Fit, began: float) -> FrontRow:
+    def _front_row(self, rule: str, bound: float, kept: _Fit, began: float) -> FrontRow:
         model = kept.model
         rows, cost = model.fitted_.rows(self.X), nan
         numeric = rows.numeric
@@ -169,9 +182,10 @@ class Trials:
             cost = clustering_cost(numeric, model.labels_, sample_weight=self.sample_weight)
         nll = -model.score(self.X, sample_weight=self.sample_weight)
         seconds = time.perf_counter() - began
-        return FrontRow(max_gap=bound, cost=cost, nll=nll, seconds=seconds, **kept.figures)
+        bounds: dict[str, Any] = {"max_gap": inf, rule: bound}
+        return FrontRow(**bounds, cost=cost, nll=nll, seconds=seconds, **kept.figures)
 
-    def _check_bounded(self) -> None:
+    def _check_bounded(self, rule: str) -> None:
         if self.sensitive_features is None:
             raise ValueError(
                 "sensitive_features=None: a front compares how groups fare under several bounds. "
@@ -180,17 +194,54 @@ class Trials:
         strength = self.estimator.fairness_strength
         if strength != "auto":
             raise ValueError(
-                f"fairness_strength={strength!r} leaves max_gap unused, and a front walks over "
-                "max_gap. Set fairness_strength='auto'."
+                f"fairness_strength={strength!r} leaves {rule} unused, and a front walks over "
+                f"{rule}. Set fairness_strength='auto'."
             )
 
 
-def _read_bounds(max_gaps: Iterable[float]) -> list[float]:
-    """The bounds, each once, from tight to loose."""
-    given = np.asarray(list(max_gaps), dtype=np.float64)
-    if given.ndim != 1 or not given.size or not (given >= 0).all():
+def read_bounds(
+    estimator: FairMixture,
+    max_gaps: Iterable[float] | None,
+    min_ratios: Iterable[float] | None,
+    min_balances: Iterable[float] | None,
+) -> tuple[str, Iterable[float]]:
+    """The parameter to walk over, and its bounds: the list that is given, or usual values."""
+    lists = {"max_gap": max_gaps, "min_ratio": min_ratios, "min_balance": min_balances}
+    given = {name: bounds for name, bounds in lists.items() if bounds is not None}
+    if len(given) > 1:
+        names = " and ".join(f"{name}s" for name in given)
+        raise ValueError(f"{names} are lists of two rules, and a front has one. Give one of them.")
+    for name, bounds in given.items():
+        return name, bounds
+    if getattr(estimator, "min_balance", None) is not None:
+        # What Balance can be depends on the sizes of the groups, so there are no usual values.
         raise ValueError(
-            f"max_gaps={max_gaps!r}. Give one or more bounds of at least 0, such as (0, 0.01, 0.1)."
+            f"min_balance={estimator.min_balance}: a front of Balance needs min_balances, such as "
+            "(0.4, 0.3, 0.2). Give it."
+        )
+    if getattr(estimator, "min_ratio", None) is not None:
+        return "min_ratio", MIN_RATIOS
+    return "max_gap", MAX_GAPS
+
+
+def _said(rule: str, bound: float, kept: _Fit) -> str:
+    noun = LIMITS[rule].noun
+    return f"{rule} {bound:g}  {noun} {getattr(kept.model, f'{noun}_'):.4f}"
+
+
+def _sorted_bounds(rule: str, bounds: Iterable[float]) -> list[float]:
+    """The bounds, each once, from tight to loose."""
+    given = np.asarray(list(bounds), dtype=np.float64)
+    shaped = given.ndim == 1 and given.size > 0 and bool((given >= 0).all())
+    if LIMITS[rule].at_least:
+        if not shaped or (given > 1).any():
+            raise ValueError(
+                f"{rule}s={bounds!r}. Give one or more bounds from 0 to 1, such as (0.9, 0.8, 0)."
+            )
+        return [float(bound) for bound in np.unique(given)[::-1]]
+    if not shaped:
+        raise ValueError(
+            f"{rule}s={bounds!r}. Give one or more bounds of at least 0, such as (0, 0.01, 0.1)."
         )
     # From tight to loose, because the model of each bound is a start for the next.
     return [float(bound) for bound in np.unique(given)]
