@@ -64,7 +64,9 @@ app = Application(
 def main(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Fair model-based clustering: a bound on how unevenly groups are spread.
+    """Clustering by mixture models, under a rule on how groups are spread.
+
+    The rule is a bound on a gap, a ratio or a Balance, on the rows of the fit.
 
     Exit codes: 0 done, 1 bound not met under --strict, 2 wrong usage, 3 bad data.
     """

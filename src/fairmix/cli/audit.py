@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +22,13 @@ def audit(
         Path | None, typer.Option("--out", "-o", help="Report to write, an HTML file.")
     ] = None,
     max_gap: Annotated[
-        float | None, typer.Option(min=0, metavar="GAP", help="Bound to judge the gap by.")
+        float | None, typer.Option(metavar="GAP", help="Bound to judge the gap by.")
+    ] = None,
+    min_ratio: Annotated[
+        float | None, typer.Option(metavar="RATIO", help="Or the ratio; 0.8 is four fifths.")
+    ] = None,
+    min_balance: Annotated[
+        float | None, typer.Option(metavar="BALANCE", help="Or the Balance.")
     ] = None,
     criterion: o.Criterion = "gap",
     min_group_size: o.MinGroupSize = None,
@@ -41,17 +46,30 @@ def audit(
 
     The clusters may come from any tool. --out writes a report to share.
     """
-    from fairmix.cli.auditing import figures_of, profile_of, write_report
+    from math import inf
+
+    from fairmix.cli.auditing import figures_of, least_of, profile_of, write_report
     from fairmix.cli.opening import Choice, open_for_audit
     from fairmix.cli.outputs import refuse_existing
-    from fairmix.cli.texts import figures_text, gaps_text, shares_text, verdict_text
+    from fairmix.cli.texts import (
+        figures_text,
+        gaps_text,
+        ratio_text,
+        reach_text,
+        shares_text,
+        verdict_text,
+    )
+    from fairmix.criteria import MaxGap
     from fairmix.results.verdict import judge_counts
 
     screen = Screen(quiet, json)
     smallest = o.read_min_group_size(min_group_size)
     # Without a bound the verdict is "no bound", which passes: a check that cannot fail.
-    if strict and max_gap is None:
-        raise typer.BadParameter("--strict needs a bound: give --max-gap.")
+    limit = o.read_limit(max_gap, min_ratio, min_balance, criterion)
+    if strict and limit is None:
+        raise typer.BadParameter(
+            "--strict needs a bound: give --max-gap, --min-ratio or --min-balance."
+        )
     # Before the data are read: after a pass over large files a refusal would come late.
     if out is not None:
         refuse_existing([out], force)
@@ -74,16 +92,18 @@ def audit(
         verdict = judge_counts(
             profile.counts,
             profile.groups,
-            inf if max_gap is None else max_gap,
-            criterion=criterion,
+            MaxGap(inf, criterion) if limit is None else limit,
             min_group_size=smallest,
         )
+        screen.note(reach_text(limit, profile, verdict))
+        least = least_of(profile, verdict)
         figures = figures_of(rows, profile, smallest, seed)
         if out is not None:
             write_report(rows, profile, verdict, criterion, out, verbose=bool(screen.bars))
     screen.say(figures_text(profile, figures))
     screen.say(shares_text(profile))
-    screen.say(f"\n{verdict_text(verdict, criterion.replace('_', ' '))}")
+    screen.say(f"\n{verdict_text(verdict, criterion)}")
+    screen.say(ratio_text(verdict, least))
     if out is not None:
         screen.say(f"\nWrote {out}")
     screen.result(
@@ -92,7 +112,10 @@ def audit(
             "rows": profile.n_rows,
             "criterion": criterion,
             "max_gap": max_gap,
+            "min_ratio": min_ratio,
+            "min_balance": min_balance,
             **verdict.figures,
+            "smallest_ratio": None if least is None else asdict(least),
             "figures": {name: asdict(figure) for name, figure in figures.items()},
             "clusters": profile.clusters,
             "counts": dict(zip(profile.groups, profile.counts.tolist(), strict=True)),

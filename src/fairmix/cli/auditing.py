@@ -12,8 +12,10 @@ from fairmix.cli.fitting import facts_of
 from fairmix.cli.outputs import file_of
 from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.input.groups import encode_groups
+from fairmix.kernels.totals import FloatArray
 from fairmix.results.fairness import Figure, fairness_table
 from fairmix.results.profile import Profile
+from fairmix.results.ratio import LeastRatio, least_ratio
 from fairmix.results.verdict import Verdict
 from fairmix.tables.values import table_by_value
 
@@ -60,7 +62,7 @@ def _cluster_names(labels: pa.ChunkedArray) -> list[str]:
 def figures_of(
     data: InputFiles, profile: Profile, min_group_size: int, seed: int
 ) -> dict[str, Figure]:
-    """The criteria and the balance of the groups that are judged.
+    """The criteria, the balance and the ratio of the groups that are judged.
 
     With intervals unless there are very many rows.
     """
@@ -76,12 +78,29 @@ def figures_of(
         return found.summary
     # The figures of fairness_table, from counts alone: so many rows need not fit in memory.
     counts = profile.counts[profile.counts.sum(axis=1) >= min_group_size].astype(np.float64)
-    exact = dict.fromkeys((*CRITERIA, "balance"), np.nan)
+    exact = dict.fromkeys((*CRITERIA, "balance", "rate_ratio"), np.nan)
     if len(counts) > 1:
         rates = counts / counts.sum(axis=1, keepdims=True)
         exact = {name: criterion.value(rates) for name, criterion in CRITERIA.items()}
-        exact["balance"] = smallest_ratio(counts)
+        exact["balance"], exact["rate_ratio"] = smallest_ratio(counts), smallest_ratio(rates)
     return {name: Figure(value, np.nan, np.nan) for name, value in exact.items()}
+
+
+def judged_counts(profile: Profile, verdict: Verdict) -> tuple[FloatArray, list[str]]:
+    """Rows of the groups that are judged in each cluster, and the names of the groups."""
+    counts = profile.counts.astype(np.float64)
+    judged = [
+        g
+        for g, name in enumerate(profile.groups)
+        if name not in verdict.unjudged and counts[g].sum()
+    ]
+    return counts[judged], [profile.groups[g] for g in judged]
+
+
+def least_of(profile: Profile, verdict: Verdict) -> LeastRatio | None:
+    """The smallest ratio of the groups that are judged."""
+    counts, groups = judged_counts(profile, verdict)
+    return least_ratio(counts / counts.sum(axis=1, keepdims=True), groups, profile.clusters)
 
 
 def write_report(

@@ -27,10 +27,10 @@ def fit(
     data: o.Data,
     sensitive: o.Sensitive,
     clusters: o.Clusters = "10",
-    max_gap: o.MaxGap = 0.01,
+    *,
+    rule: o.RuleOptions,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("results"),
     force: o.Force = False,
-    *,
     columns: o.ColumnOptions,
     unknown: o.Unknown = None,
     hold_out: Annotated[
@@ -53,7 +53,11 @@ def fit(
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Cluster a table under a bound on the gap of its groups."""
+    """Cluster a table under a rule on how its groups are spread.
+
+    A gap bounds differences of shares: a small cluster may hold hardly any of a
+    group and meet it. A ratio bounds the mix inside every cluster.
+    """
     from fairmix.cli.fitting import fit_data
     from fairmix.cli.outputs import folder_of, refuse_existing
     from fairmix.cli.texts import fit_text
@@ -70,7 +74,7 @@ def fit(
     # Settings and outputs are checked before the data are opened: a pass over large files is slow.
     estimator = model.estimator(
         count,
-        max_gap=max_gap,
+        **rule.settings(),
         missing_groups=columns.missing_groups,
         handle_unknown=o.read_unknown(unknown, hold_out),
         seed=seed,

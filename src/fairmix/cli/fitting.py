@@ -18,12 +18,14 @@ import pyarrow as pa
 from fairmix import FairMixture, pareto_front, select_n_components
 from fairmix._version import __version__
 from fairmix.cli.files import DROP_ROWS, INTEGRATE, InputFiles, MarkedBlock, fit_rows, held_rows
+from fairmix.criteria import best_balance
 from fairmix.estimator.labels import piece_labels
 from fairmix.export.labels import LabelFile
 from fairmix.input.groups import encode_groups
 from fairmix.kernels.totals import IntArray
 from fairmix.results.certificate import Certificate
 from fairmix.results.profile import Profile
+from fairmix.results.ratio import LeastRatio, least_ratio
 from fairmix.results.verdict import MET, MET_FOR_JUDGED, NOT_JUDGED, Verdict, verdict_of
 from fairmix.studies import ParetoFront
 from fairmix.tables import BLOCK_ROWS
@@ -62,6 +64,11 @@ class Fit:
         """Whether the bound is met on the rows of the fit."""
         return verdict_of(self.model)
 
+    @property
+    def least(self) -> LeastRatio | None:
+        """The smallest ratio, of what the rule is on, and where it is."""
+        return least_ratio(self.model.rates_, self.model.groups_)
+
     def facts(self) -> dict[str, str]:
         """What a report says of data and run."""
         unjudged = self.model.unjudged_groups_
@@ -81,6 +88,7 @@ class Fit:
     def metrics(self) -> dict[str, Any]:
         """The figures, for programs."""
         model, data = self.model, self.data
+        limit = model.fitted_.rule.limit
         return {
             "fairmix": __version__,
             "command": command(),
@@ -104,11 +112,15 @@ class Fit:
             },
             "n_clusters": model.n_components,
             "non_empty": int((self.profile.counts.sum(axis=0) > 0).sum()),
+            "rule": None if limit is None else {"parameter": limit.parameter, "bound": limit.bound},
             "max_gap": model.fitted_.rule.max_gap,
             **self.verdict.figures,
+            "gap": float(model.gap_),
             "label_gap": float(model.label_gap_),
             "soft_gap": float(model.soft_gap_),
+            "ratio": float(model.ratio_),
             "balance": float(model.balance_),
+            "smallest_ratio": None if self.least is None else asdict(self.least),
             "held_out": self._held_out(),
             "certificate": self._certified(),
             "counts": dict(zip(self.profile.groups, self.profile.counts.tolist(), strict=True)),
@@ -175,7 +187,7 @@ def fit_data(
     if choose:
         X, groups = sampled(data, fit_rows, CHOICE_ROWS)
         # The sample has fewer rows of every group, which must not change who is judged.
-        sketch = _for_sample(model, len(X), data.n_rows)
+        sketch = _for_sample(model, groups, data.n_rows)
         chosen = select_n_components(
             sketch, X, sensitive_features=groups, verbose=int(model.verbose)
         )
@@ -194,7 +206,7 @@ def fit_data(
         # The bound of the fit is always among them: the report marks it on the front.
         bounds = sorted({*FRONT_GAPS, model.fitted_.rule.max_gap})
         front = pareto_front(
-            _for_sample(model, len(X), profile.n_rows),
+            _for_sample(model, groups, profile.n_rows),
             X,
             sensitive_features=groups,
             max_gaps=bounds,
@@ -206,10 +218,17 @@ def fit_data(
     return Fit(model, data, profile, certificate, front, seconds, digest)
 
 
-def _for_sample(model: FairMixture, n_sampled: int, n_rows: int) -> FairMixture:
+def _for_sample(model: FairMixture, groups: pa.Table, n_rows: int) -> FairMixture:
     """An estimator that judges those groups of a sample that are judged in all rows, about."""
-    smallest = round(model.min_group_size * min(1.0, n_sampled / n_rows))
-    return FairMixture(**{**model.get_params(), "min_group_size": max(1, smallest)})
+    smallest = max(1, round(model.min_group_size * min(1.0, len(groups) / n_rows)))
+    settings = {**model.get_params(), "min_group_size": smallest}
+    if model.min_balance is not None:
+        # Groups of a sample may be further apart in size, and then allow for less.
+        sizes = encode_groups(groups, missing=model.missing_groups).sizes
+        judged = sizes[sizes >= smallest].astype(np.float64)
+        if len(judged) > 1:
+            settings["min_balance"] = min(model.min_balance, best_balance(judged))
+    return FairMixture(**settings)
 
 
 def _certify(model: FairMixture, X: pa.Table, groups: pa.Table) -> Certificate:

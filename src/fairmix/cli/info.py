@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ from fairmix.cli.screen import Screen, wrapped
 if TYPE_CHECKING:
     from fairmix import FairMixture
 
-TITLES = {"unjudged": "not judged"}
+TITLES = {"unjudged": "not judged", "smallest_ratio": "smallest"}
 SETTINGS = (
-    *("max_gap", "gap_of", "criterion", "min_group_size", "missing_groups"),
+    *("margin", "gap_of", "criterion", "min_group_size", "missing_groups"),
     *("assignment", "ties", "solver", "covariance_type"),
 )
 
@@ -30,16 +31,24 @@ def info(
         found = _facts(load(model))
     width = max(map(len, found)) + 2
     for title, value in found.items():
+        if title == "smallest_ratio":
+            # Where the ratio is, which the line before it tells.
+            value = (
+                value and f"{value['group']} over {value['other']} in cluster {value['cluster']}"
+            )
         title = TITLES.get(title, title.replace("_", " "))
         screen.say(wrapped(_text(value), title.ljust(width)))
     screen.result(found)
 
 
 def _facts(model: FairMixture) -> dict[str, Any]:
+    from fairmix.results.ratio import least_ratio
+
     columns = model.fitted_.model.columns
     # A model saved from Python may have been fitted on an array, and without metadata.
     names = getattr(model, "feature_names_in_", columns.names)
     metadata = getattr(model, "metadata_", {})
+    least = least_ratio(model.rates_, model.groups_)
     sizes = zip(model.groups_.tolist(), model.group_sizes_.tolist(), strict=True)
     return {
         "clusters": int(model.n_components),
@@ -47,12 +56,15 @@ def _facts(model: FairMixture) -> dict[str, Any]:
         "numeric": [str(names[j]) for j in columns.numeric],
         "categorical": [str(names[j]) for j in columns.categorical],
         "sensitive": metadata.get("sensitive", []),
+        "rule": model.fitted_.rule.text,
         "groups": dict(sizes),
         "unjudged": dict(model.unjudged_groups_),
         "verdict": model.verdict_,
         "gap": float(model.gap_),
         "label_gap": float(model.label_gap_),
         "soft_gap": float(model.soft_gap_),
+        "ratio": float(model.ratio_),
+        "smallest_ratio": None if least is None else asdict(least),
         "balance": float(model.balance_),
         "resolution": float(model.resolution_),
         **{name: getattr(model, name) for name in SETTINGS},
@@ -65,6 +77,8 @@ def _text(value: Any) -> str:
         return ", ".join(f"{name} {size:,}" for name, size in value.items()) or "none"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
+    if value is None:
+        return "-"
     if isinstance(value, float):
         # A figure that there is not, as a gap without groups.
         return "-" if isnan(value) else f"{value:.4f}"

@@ -15,9 +15,11 @@ from fairmix.cli.screen import BOUND_MISSED, Screen
 if TYPE_CHECKING:
     from fairmix import FairMixture
     from fairmix.cli.files import InputFiles
+    from fairmix.criteria import Limit
     from fairmix.results.verdict import Verdict
 
 AUTO = "auto"
+CHANCE = "chance"
 
 
 def criteria() -> Collection[str]:
@@ -66,7 +68,22 @@ Sensitive = Annotated[
 Clusters = Annotated[
     str, typer.Option("--clusters", "-k", metavar="N|auto", help="Number of clusters.")
 ]
-MaxGap = Annotated[float, typer.Option(metavar="GAP", help="Largest gap allowed.")]
+# None is told apart from the default, which gives way to another rule.
+MaxGap = Annotated[
+    float | None, typer.Option(metavar="GAP", help="Largest gap allowed; 0.01 without a rule.")
+]
+MinRatio = Annotated[
+    float | None, typer.Option(metavar="RATIO", help="Or smallest ratio; 0.8 is four fifths.")
+]
+MinBalance = Annotated[
+    float | None, typer.Option(metavar="BALANCE", help="Or smallest Balance, as papers define it.")
+]
+Margin = Annotated[
+    str,
+    typer.Option(
+        metavar="N|chance", show_default=False, help="How much stricter, for unseen rows."
+    ),
+]
 Numeric = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="Treat as numbers; repeatable.")
 ]
@@ -102,7 +119,7 @@ Assignment = Annotated[
     Literal["blind", "aware"] | None,
     typer.Option(help="Aware: labels depend on the group too."),
 ]
-# A short form that needs no line of its own: the help fits a screen of 40 lines.
+# A short form that needs no line of its own: the help fits a screen.
 Blind = Annotated[bool, typer.Option("--blind", hidden=True)]
 Ties = Annotated[
     Literal["together", "split"],
@@ -197,6 +214,26 @@ class ColumnOptions:
 
 
 @dataclass(frozen=True)
+class RuleOptions:
+    """What is asked of the groups: one of three rules, and how much stricter the fit is."""
+
+    max_gap: MaxGap = None
+    min_ratio: MinRatio = None
+    min_balance: MinBalance = None
+    margin: Margin = "0"
+
+    def settings(self) -> dict[str, Any]:
+        """Parameters of an estimator, which checks their ranges."""
+        check_one_rule(max_gap=self.max_gap, min_ratio=self.min_ratio, min_balance=self.min_balance)
+        return {
+            "max_gap": AUTO if self.max_gap is None else self.max_gap,
+            "min_ratio": self.min_ratio,
+            "min_balance": self.min_balance,
+            "margin": read_margin(self.margin),
+        }
+
+
+@dataclass(frozen=True)
 class ModelOptions:
     """What the model is."""
 
@@ -280,6 +317,53 @@ def read_clusters(given: str) -> int | None:
     if not given.isdecimal() or int(given) < 1:
         raise typer.BadParameter(f"--clusters {given}: give a number of at least 1, or auto.")
     return int(given)
+
+
+def check_one_rule(**rules: Any) -> None:
+    """Refuse two rules at once, by the names of their options."""
+    # A gap of zero is a rule, too; an option that may be repeated is an empty list.
+    given = {name: value for name, value in rules.items() if value not in (None, [])}
+    if len(given) > 1:
+        said = " and ".join(option_of(name) for name in given)
+        raise typer.BadParameter(f"{said}: these are different rules. Give one of them.")
+
+
+def option_of(parameter: str) -> str:
+    """The option of a parameter."""
+    return f"--{parameter.replace('_', '-')}"
+
+
+def read_margin(given: str) -> float | str:
+    """A margin: a number, or what sampling explains."""
+    if given == CHANCE:
+        return given
+    try:
+        return float(given)
+    except ValueError:
+        raise typer.BadParameter(f"--margin {given}: give a number, or chance.") from None
+
+
+def read_limit(
+    max_gap: float | None, min_ratio: float | None, min_balance: float | None, criterion: str
+) -> Limit | None:
+    """What clusters are judged by; None for nothing."""
+    from fairmix.criteria import MaxGap, MinBalance, MinRatio
+
+    check_one_rule(max_gap=max_gap, min_ratio=min_ratio, min_balance=min_balance)
+    if max_gap is not None:
+        if max_gap < 0:
+            raise typer.BadParameter(f"--max-gap {max_gap:g}: give a number of at least 0.")
+        return MaxGap(max_gap, criterion)
+    for limit, value in ((MinRatio, min_ratio), (MinBalance, min_balance)):
+        if value is None:
+            continue
+        # Zero would be a check that cannot fail.
+        if not 0 < value <= 1:
+            raise typer.BadParameter(
+                f"{option_of(limit.parameter)} {value:g}: give a number above 0, at most 1."
+            )
+        return limit(value)
+    return None
 
 
 def read_assignment(assignment: str | None, blind: bool) -> str:

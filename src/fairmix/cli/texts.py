@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from math import isnan, nan
 
+from fairmix.cli.auditing import judged_counts
 from fairmix.cli.files import DROP_ROWS, InputFiles
 from fairmix.cli.fitting import Fit
 from fairmix.cli.screen import LISTED, counted, wrapped
+from fairmix.criteria import Limit, MinBalance, MinRatio, best_balance
 from fairmix.input.groups import listed_groups
 from fairmix.input.guesses import FEATURES
 from fairmix.results.certificate import Certificate
 from fairmix.results.fairness import Figure
 from fairmix.results.profile import Profile
+from fairmix.results.ratio import FOUR_FIFTHS, LeastRatio
 from fairmix.results.text import aligned, cell, rows_text, shortened
 from fairmix.results.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict
 from fairmix.studies import Comparison, ParetoFront
@@ -23,6 +26,8 @@ LONGEST_NAME = 14
 FRONT_COLUMNS = ("max_gap", "gap", "balance", "cost", "nll", "non_empty", "verdict")
 MEASURES = ("cost", "gap", "balance")
 RUN_COLUMNS = ("clusters", "seconds", "assigns_unseen", "needs_group")
+# What a rule is on; a gap has the name of its criterion.
+NOUNS = {"min_ratio": "smallest ratio", "min_balance": "balance"}
 # What a row without a group is.
 GROUPS = {
     "drop": "Rows without a group count for nothing",
@@ -70,8 +75,8 @@ def gaps_text(data: InputFiles) -> str:
 def fit_text(found: Fit) -> str:
     """The verdicts and the clusters."""
     model = found.model
-    what = f"{model.criterion.replace('_', ' ')} of the {model.gap_of}"
-    lines = [verdict_text(found.verdict, what, model.balance_)]
+    lines = [verdict_text(found.verdict, model.criterion, of=model.gap_of)]
+    lines.append(ratio_text(found.verdict, found.least, model.balance_))
     if found.certificate is not None:
         lines.append(held_out_text(found.certificate))
     lines += ["", shares_text(found.profile)]
@@ -80,9 +85,12 @@ def fit_text(found: Fit) -> str:
     return "\n".join([*lines, ""])
 
 
-def verdict_text(verdict: Verdict, what: str, balance: float = nan) -> str:
+def verdict_text(verdict: Verdict, criterion: str, *, of: str = "") -> str:
     """A verdict in a sentence, and the groups that it leaves out."""
-    asked = f"at most {verdict.bound:g} was asked for"
+    what = NOUNS.get(verdict.parameter, criterion.replace("_", " "))
+    what += f" of the {of}" if of else ""
+    side = "at least" if verdict.at_least else "at most"
+    asked = f"{side} {verdict.bound:g} was asked for"
     if verdict.word == NOT_JUDGED:
         said = f"Bound not judged: fewer than two groups have enough rows; {asked}."
     elif verdict.word == NO_BOUND:
@@ -90,17 +98,62 @@ def verdict_text(verdict: Verdict, what: str, balance: float = nan) -> str:
         said = f"No bound: the {what} is {verdict.value:.4f}." if known else "No bound."
     else:
         title = "BOUND MISSED" if verdict.word == MISSED else f"Bound {verdict.word}"
-        said = f"{title}: the {what} is {verdict.value:.4f}, {asked}."
-        # Met by the resolution of whole rows: otherwise the two numbers
-        # would seem to contradict the word.
-        if verdict.holds and verdict.value > verdict.bound:
+        said = f"{title}: the {what} is {_told(verdict)}, {asked}."
+        # Otherwise the two numbers would seem to contradict the word.
+        if verdict.forgiven:
             said += " Whole rows come no closer."
-    if not isnan(balance):
-        said += f" Balance {balance:.3f}."
     lines = [wrapped(said)]
     if verdict.unjudged:
         lines.append(wrapped(f"not judged: {listed_groups(verdict.unjudged, LISTED)}"))
     return "\n".join(lines)
+
+
+def _told(verdict: Verdict) -> str:
+    """The value, with as many digits as tell on which side of the bound it is."""
+    for digits in range(4, 10):
+        text = f"{verdict.value:.{digits}f}"
+        said, bound = float(text), verdict.bound
+        if (said > bound, said < bound) == (verdict.value > bound, verdict.value < bound):
+            break
+        # On the bound is good enough for a value that keeps it.
+        if said == bound and verdict.holds and not verdict.forgiven:
+            break
+    return text
+
+
+def ratio_text(verdict: Verdict, least: LeastRatio | None, balance: float = nan) -> str:
+    """The smallest ratio, where it is, and whether the rule allows it to be small."""
+    if least is None:
+        return wrapped("No ratio: fewer than two groups are judged.")
+    said = (
+        f"Smallest ratio {least.value:.3f}: cluster {least.cluster} has "
+        f"{least.rate:.2%} of {least.group} and {least.other_rate:.2%} of {least.other}."
+    )
+    if not isnan(balance):
+        said += f" Balance {balance:.3f}."
+    lines = [wrapped(said)]
+    if verdict.holds and verdict.parameter != MinRatio.parameter and not least.passes:
+        lines.append(
+            wrapped(
+                f"A bound on the {verdict.noun} allows that; --min-ratio {FOUR_FIFTHS:g}, the "
+                "four-fifths rule, does not."
+            )
+        )
+    return "\n".join(lines)
+
+
+def reach_text(limit: Limit | None, profile: Profile, verdict: Verdict) -> str:
+    """That no clusters of these groups have the Balance that is asked for."""
+    counts, _ = judged_counts(profile, verdict)
+    if not isinstance(limit, MinBalance) or len(counts) < 2:
+        return ""
+    best = best_balance(counts.sum(axis=1))
+    if limit.bound <= best:
+        return ""
+    return (
+        f"--min-balance {limit.bound:g} is out of reach: clusters cannot all have more than "
+        f"{best:.4g}, the size of the smallest judged group over that of the largest."
+    )
 
 
 def held_out_text(certificate: Certificate) -> str:
@@ -110,7 +163,8 @@ def held_out_text(certificate: Certificate) -> str:
     said = f"On {certificate.n_rows:,} held-out rows: {word}."
     if verdict.met is not None:
         said += (
-            f" The gap is {verdict.value:.4f}, sampling explains up to {certificate.chance:.4f}."
+            f" The {verdict.noun} is {_told(verdict)}, sampling explains "
+            f"{'down' if verdict.at_least else 'up'} to {certificate.chance:.4f}."
         )
     lines = [wrapped(said)]
     if verdict.unjudged:
@@ -119,7 +173,7 @@ def held_out_text(certificate: Certificate) -> str:
 
 
 def figures_text(profile: Profile, figures: dict[str, Figure]) -> str:
-    """The criteria and the balance, with their intervals."""
+    """The criteria, the balance and the ratio, with their intervals."""
     counts = f"{profile.n_clusters} clusters, {len(profile.groups)} groups ({profile.title})"
     head = f"{counts}, {profile.n_rows:,} rows; 95% bootstrap intervals"
     lines = [[name.replace("_", " "), str(found)] for name, found in figures.items()]

@@ -76,11 +76,18 @@ HEAVY = ("labels_", "history_", "_stream")
 
 
 class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
-    """Mixture model whose clusters hold every group in its overall share.
+    """Mixture model for clustering, under a rule on how groups are spread over the clusters.
 
-    Implements and extends "Fair Model-Based Clustering" (Park, Kim, Lee and Kim, AAAI 2026).
-    Maximises the likelihood subject to a bound on the gap: how far apart the groups' shares of a
-    cluster are, in the worst cluster.
+    Implements and extends "Fair Model-Based Clustering" (Park, Kim, Lee and Kim, AAAI 2026). The
+    rule is a bound on the gap (``max_gap``, the default), the ratio (``min_ratio``) or Balance
+    (``min_balance``) of the training rows. The gap is how far apart the groups' shares of a
+    cluster are, in the worst cluster. It says little about a small cluster: one with 0.6 % of the
+    women and 1.6 % of the men meets ``max_gap=0.01``. A ratio is about the mix in every cluster,
+    whatever its size.
+
+    The objective is a lower bound of the likelihood, over assignments that keep the rule. For
+    labels, the default, it is that of a likelihood at a lower temperature, which is closer to hard
+    clusters, and the last steps go by the labels themselves.
 
     Missing values (NaN in a numeric column; None, NaN or null in a categorical one) are integrated
     out of the likelihood, in ``fit`` and for new rows. ``covariance_type="tied"`` and ``"full"``

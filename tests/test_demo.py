@@ -1,0 +1,80 @@
+"""The demo: the README shows what it prints, and its figures are those of the fits."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fairmix.cli import app
+from fairmix.cli.demo import DemoCluster, DemoRow, cluster_text, head_text, table_text
+from generators.demo import printed, shown
+
+README = Path(__file__).parents[1] / "README.md"
+METHODS = [
+    "K-means",
+    "plain mixture",
+    *(
+        f"{rule}, {map_}"
+        for rule in ("max_gap=0.01", "min_ratio=0.8")
+        for map_ in ("blind", "aware")
+    ),
+]
+
+
+def rows_of(text):
+    """The rows of a printed table."""
+    found = re.findall(r"^(\S.*?)  +([\d,]+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$", text, re.M)
+    return [
+        DemoRow(name, *(float(n.replace(",", "")) for n in numbers)) for name, *numbers in found
+    ]
+
+
+def cluster_of(text):
+    """The cluster that the last sentence is about, and the share of women that it names."""
+    found = re.search(
+        r"^(\S+, \w+) is met, and cluster (\d+) has ([\d,]+) women among ([\d,]+) people: "
+        r"[\d.]+%, where ([\d.]+)% of",
+        " ".join(text.split("\n\n")[-1].split()),
+    )
+    method, *numbers, share = found.groups()
+    return DemoCluster(method, *(int(n.replace(",", "")) for n in numbers)), float(share) / 100
+
+
+def test_the_readme_shows_the_demo_in_todays_words():
+    """The numbers of the README, printed as the demo prints them, are the block of the README."""
+    text = shown(README.read_text("utf-8"))
+    cluster, share = cluster_of(text)
+    best = float(re.search(r"([\d.]+) in the whole data", text)[1])
+    again = [head_text(32561, 5, 10), table_text(rows_of(text), best), ""]
+    assert "\n".join([*again, cluster_text(cluster, share, 0.8)]) == text
+    assert [row.method for row in rows_of(text)] == METHODS
+
+
+def test_the_table_of_the_readme_tells_the_story():
+    rows = {row.method: row for row in rows_of(shown(README.read_text("utf-8")))}
+    blind = rows["max_gap=0.01, blind"]
+    assert blind.gap <= 0.01
+    assert blind.ratio < 0.5
+    for name in ("min_ratio=0.8, blind", "min_ratio=0.8, aware"):
+        assert rows[name].ratio >= 0.8
+    cluster, share = cluster_of(shown(README.read_text("utf-8")))
+    assert cluster.women / cluster.people < 0.6 * share
+
+
+@pytest.mark.long
+def test_the_numbers_of_the_readme_are_current():
+    """To what sums on another processor change."""
+    text = printed()
+    for old, new in zip(rows_of(shown(README.read_text("utf-8"))), rows_of(text), strict=True):
+        assert old.method == new.method
+        assert old.cost == pytest.approx(new.cost, rel=0.01), "run scripts/generate demo"
+        assert old.gap == pytest.approx(new.gap, abs=0.002), "run scripts/generate demo"
+        assert old.ratio == pytest.approx(new.ratio, abs=0.03), "run scripts/generate demo"
+        assert old.balance == pytest.approx(new.balance, abs=0.03), "run scripts/generate demo"
+
+
+def test_a_ratio_of_the_demo_is_checked_before_the_first_fit():
+    found = CliRunner().invoke(app, ["demo", "--min-ratio", "0"])
+    assert found.exit_code == 2
+    assert "--min-ratio 0: give a number above 0, at most 1." in " ".join(found.output.split())
