@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -18,10 +18,10 @@ import pyarrow as pa
 from fairmix import FairMixture, pareto_front, select_n_components
 from fairmix._version import __version__
 from fairmix.cli.files import DROP_ROWS, INTEGRATE, InputFiles, MarkedBlock, fit_rows, held_rows
-from fairmix.criteria import best_balance
+from fairmix.criteria import MinBalance, best_balance, limit_of
 from fairmix.estimator.labels import piece_labels
 from fairmix.export.labels import LabelFile
-from fairmix.input.groups import encode_groups
+from fairmix.input.groups import MissingGroups, encode_groups
 from fairmix.kernels.totals import IntArray
 from fairmix.results.certificate import Certificate
 from fairmix.results.profile import Profile
@@ -43,8 +43,9 @@ MISSING = {
     INTEGRATE: "integrated out of the likelihood: a row counts with the values that it has",
     DROP_ROWS: "rows without a value are left out",
 }
-# As in pareto_front, but the plain mixture, for comparison, in place of a bound of 0.005.
+# As in pareto_front, but the plain mixture, for comparison, in place of a bound of 0.005 or 0.95.
 FRONT_GAPS = (0.0, 0.01, 0.02, 0.05, 0.1, np.inf)
+FRONT_RATIOS = (1.0, 0.9, 0.8, 0.6, 0.4, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,13 +204,12 @@ def fit_data(
     # A front compares gaps, and without two judged groups there is none.
     if draw_front and model.verdict_ != NOT_JUDGED:
         X, groups = sampled(data, fit_rows, FRONT_ROWS)
-        # The bound of the fit is always among them: the report marks it on the front.
-        bounds = sorted({*FRONT_GAPS, model.fitted_.rule.max_gap})
+        sketch = _for_sample(model, groups, profile.n_rows)
         front = pareto_front(
-            _for_sample(model, groups, profile.n_rows),
+            sketch,
             X,
             sensitive_features=groups,
-            max_gaps=bounds,
+            **_front_bounds(sketch, groups),
             verbose=int(model.verbose),
         )
     seconds = time.perf_counter() - started
@@ -224,11 +224,29 @@ def _for_sample(model: FairMixture, groups: pa.Table, n_rows: int) -> FairMixtur
     settings = {**model.get_params(), "min_group_size": smallest}
     if model.min_balance is not None:
         # Groups of a sample may be further apart in size, and then allow for less.
-        sizes = encode_groups(groups, missing=model.missing_groups).sizes
-        judged = sizes[sizes >= smallest].astype(np.float64)
-        if len(judged) > 1:
-            settings["min_balance"] = min(model.min_balance, best_balance(judged))
+        best = _best_balance(groups, model.missing_groups, smallest)
+        settings["min_balance"] = min(model.min_balance, best)
     return FairMixture(**settings)
+
+
+def _best_balance(groups: pa.Table, missing: MissingGroups, min_group_size: int) -> float:
+    """The largest Balance that the judged groups of some rows allow for."""
+    sizes = encode_groups(groups, missing=missing).sizes
+    judged = sizes[sizes >= min_group_size].astype(np.float64)
+    return best_balance(judged) if len(judged) > 1 else 1.0
+
+
+def _front_bounds(model: FairMixture, groups: pa.Table) -> dict[str, list[float]]:
+    """Bounds of the rule of a model, its own among them: the report marks it on the front."""
+    limit = limit_of(model.get_params())
+    # The command line sets no strength, which would take the place of a rule.
+    assert limit is not None
+    bounds: Sequence[float] = FRONT_RATIOS if limit.at_least else FRONT_GAPS
+    if isinstance(limit, MinBalance):
+        best = _best_balance(groups, model.missing_groups, model.min_group_size)
+        # Three digits are enough for a name, and rounded down they can be reached.
+        bounds = [np.floor(1000 * share * best) / 1000 for share in bounds]
+    return {f"{limit.parameter}s": sorted({*map(float, bounds), limit.bound})}
 
 
 def _certify(model: FairMixture, X: pa.Table, groups: pa.Table) -> Certificate:

@@ -29,6 +29,14 @@ def pareto(
         list[float] | None,
         typer.Option("--max-gap", metavar="GAP", help="A bound to try; repeatable."),
     ] = None,
+    min_ratio: Annotated[
+        list[float] | None,
+        typer.Option("--min-ratio", metavar="RATIO", help="Or bounds on the ratio."),
+    ] = None,
+    min_balance: Annotated[
+        list[float] | None,
+        typer.Option("--min-balance", metavar="BALANCE", help="Or bounds on Balance."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the table and a picture.")
     ] = None,
@@ -54,6 +62,11 @@ def pareto(
     from fairmix.cli.texts import front_text
 
     screen = Screen(quiet, json)
+    o.check_one_rule(max_gap=max_gap, min_ratio=min_ratio, min_balance=min_balance)
+    rule = next(
+        (name for name, given in (("min_ratio", min_ratio), ("min_balance", min_balance)) if given),
+        "max_gap",
+    )
     if out is not None:
         refuse_existing([out / TABLE, out / PICTURE], force)
         # Looked for, not imported: it is slow, and the answer is needed before the fits.
@@ -71,7 +84,7 @@ def pareto(
             estimator.set_params(categorical_features=list(opened.categorical) or None),
             X,
             sensitive_features=groups,
-            max_gaps=max_gap or FRONT_GAPS,
+            **{f"{rule}s": max_gap or min_ratio or min_balance or FRONT_GAPS},
             verbose=screen.bars,
         )
         if out is not None:

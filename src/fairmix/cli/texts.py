@@ -8,7 +8,7 @@ from fairmix.cli.auditing import judged_counts
 from fairmix.cli.files import DROP_ROWS, InputFiles
 from fairmix.cli.fitting import Fit
 from fairmix.cli.screen import LISTED, counted, wrapped
-from fairmix.criteria import Limit, MinBalance, MinRatio, best_balance
+from fairmix.criteria import LIMITS, Limit, MinBalance, MinRatio, best_balance
 from fairmix.input.groups import listed_groups
 from fairmix.input.guesses import FEATURES
 from fairmix.results.certificate import Certificate
@@ -23,7 +23,7 @@ from fairmix.studies import Comparison, ParetoFront
 SHOWN_GROUPS = 5
 LONGEST_NAME = 14
 # Columns of tables, as many as 80 characters hold; the results themselves print more.
-FRONT_COLUMNS = ("max_gap", "gap", "balance", "cost", "nll", "non_empty", "verdict")
+FRONT_COLUMNS = ("gap", "ratio", "balance")
 MEASURES = ("cost", "gap", "balance")
 RUN_COLUMNS = ("clusters", "seconds", "assigns_unseen", "needs_group")
 # What a rule is on; a gap has the name of its criterion.
@@ -182,10 +182,14 @@ def figures_text(profile: Profile, figures: dict[str, Figure]) -> str:
 
 def front_text(front: ParetoFront) -> str:
     """One line per bound."""
-    parts = [rows_text(front.rows, FRONT_COLUMNS)]
-    beaten = [cell("max_gap", row.max_gap) for row in front.rows if row.dominated]
+    rule = front.rows[0].rule
+    # Without a cost, as of categories, the likelihood is what a bound costs.
+    price = "nll" if isnan(front.rows[0].cost) else "cost"
+    parts = [rows_text(front.rows, (rule, *FRONT_COLUMNS, price, "non_empty", "verdict"))]
+    beaten = [cell(rule, row.bound) for row in front.rows if row.dominated]
     if beaten:
-        parts.append(wrapped(f"Dominated, in gap and cost, by another: {', '.join(beaten)}."))
+        what = f"{LIMITS[rule].noun} and {price}"
+        parts.append(wrapped(f"Dominated, in {what}, by another: {', '.join(beaten)}."))
     # The same for every bound: groups are judged by their sizes alone.
     small = front.models[0].unjudged_groups_ if front.models else {}
     if small:
