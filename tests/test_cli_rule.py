@@ -5,9 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fairmix import FairMixture
+from fairmix.cli import fitting
 from fairmix.cli.texts import ratio_text, verdict_text
 from fairmix.metrics import balance, gap, group_rates, rate_ratio
 from fairmix.results import judge
@@ -208,3 +211,51 @@ def test_a_balance_that_is_met_with_a_poor_ratio_says_so():
     verdict = judge(0.5, 0.4, resolution=0.0, n_judged=2, parameter="min_balance")
     least = LeastRatio(0.5, "3", "m", "f", 0.1, 0.2)
     assert "A bound on the balance allows that" in ratio_text(verdict, least, 0.5)
+
+
+def test_a_front_of_ratios_or_of_balance(folder):
+    given = ["pareto", *FIT[1:]]
+    found = run(*given, "--min-ratio", "0.8", "--min-ratio", "0.5", "--min-ratio", "0")
+    lines = found.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    head = next(line for line in lines if line.lstrip().startswith("min_ratio"))
+    assert head.split() == ["min_ratio", "gap", "ratio", "balance", "nll", "clusters", "verdict"]
+    told = json.loads(run(*given, "--min-ratio", "0.8", "--min-ratio", "0", "--json").stdout)[
+        "rows"
+    ]
+    assert [row["min_ratio"] for row in told] == [0.8, 0]
+    assert told[0]["ratio"] >= 0.8 > told[1]["ratio"]
+    assert [row["verdict"] for row in told] == ["met", "no bound"]
+    told = json.loads(run(*given, "--min-balance", "0.6", "--json").stdout)["rows"]
+    assert (told[0]["min_balance"], told[0]["verdict"]) == (0.6, "met")
+    assert told[0]["balance"] >= 0.6
+
+
+def test_the_front_of_a_fit_is_of_its_rule(folder):
+    sizes = people()["sex"].value_counts()
+    best = sizes.min() / sizes.max()
+    model = FairMixture(3, min_balance=best)
+    groups = pa.table({"sex": people()["sex"]})
+    bounds = fitting._front_bounds(model, groups)["min_balances"]
+    assert max(bounds) == best
+    assert bounds[0] == 0
+    assert len(bounds) == 7
+    assert all(bound <= best for bound in bounds)
+    assert fitting._front_bounds(FairMixture(3, min_ratio=0.7), groups) == {
+        "min_ratios": [0.0, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0]
+    }
+    assert fitting._front_bounds(FairMixture(3), groups)["max_gaps"] == [
+        *(0.0, 0.01, 0.02, 0.05, 0.1, np.inf)
+    ]
+
+
+def test_a_sample_whose_groups_are_further_apart_has_a_balance_it_can_reach():
+    groups = pa.table({"sex": ["f"] * 40 + ["m"] * 100})
+    model = FairMixture(3, min_balance=0.5, min_group_size=60)
+    sketch = fitting._for_sample(model, groups, 280)
+    assert (sketch.min_balance, sketch.min_group_size) == (0.4, 30)
+    assert fitting._for_sample(model.set_params(min_balance=0.3), groups, 280).min_balance == 0.3
+    # With one judged group there is no rule to lower.
+    assert fitting._for_sample(FairMixture(3, min_balance=0.5), groups, 140).min_balance == 0.4
+    alone = fitting._for_sample(FairMixture(3, min_balance=0.5, min_group_size=50), groups, 140)
+    assert alone.min_balance == 0.5

@@ -287,7 +287,7 @@ def test_held_out_rows_have_a_verdict_of_their_own(folder):
     assert held["verdict"] == "missed"
     assert 0.02 < held["gap"] <= held["chance"]
     assert held["within_chance"] is True
-    assert held["gap"] == figures["certificate"]["gap"]
+    assert held["gap"] == figures["certificate"]["value"]
     assert "verdict" not in figures["certificate"]
     said = " ".join(found.stdout.split())
     assert f"held-out rows: missed, within chance. The gap is {held['gap']:.4f}" in said
