@@ -18,7 +18,7 @@ from fairmix.datasets import make_grouped_blobs
 from fairmix.report import render
 from fairmix.report.features import portraits
 from fairmix.report.figures import amount
-from fairmix.report.suppression import SafeCounts
+from fairmix.report.disclosure import SafeCounts
 from fairmix.report.verdict import box, compared, judged
 from fairmix.results.certificate import certify
 from fairmix.results.profile import Profile

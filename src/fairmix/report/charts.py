@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairmix.report.figures import HIDDEN
 from fairmix.results.verdict import MISSED, NO_BOUND
+from fairmix.trials.rows import dominated_points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,24 +72,27 @@ def _quality(front: ParetoFront) -> str:
     return "nll" if any(isnan(row.cost) for row in front.rows) else "cost"
 
 
-def front_chart(front: ParetoFront, gaps: Sequence[float], chosen: int) -> dict[str, Any]:
+def front_chart(front: ParetoFront, gaps: Sequence[str], chosen: int) -> dict[str, Any]:
     """Quality against gap; a click or a key sets the signal ``chosen``.
 
-    ``gaps`` are the gaps to show, rounded where small cells ask for it.
+    ``gaps`` are the gaps as the table prints them; a point without one is left out.
     """
     quality = _quality(front)
-    beaten = front.dominated("gap", quality)
+    # By the gaps that are shown: the order of exact ones would tell more.
+    shown = [float(gap.removeprefix("at most ")) if gap != HIDDEN else inf for gap in gaps]
+    points = zip(shown, (getattr(row, quality) for row in front.rows), strict=True)
+    beaten = dominated_points(list(points))
     rows = [
         {
             "index": i,
-            # Six digits are more than a picture shows, and keep the page small.
-            "gap": round(gap, 6),
+            "gap": shown[i],
             "quality": float(f"{getattr(row, quality):.6g}"),
             "kind": _kind(row.verdict, below),
             "front": not below,
             "tip": _tip(row, gap, quality),
         }
         for i, (row, gap, below) in enumerate(zip(front.rows, gaps, beaten, strict=True))
+        if gap != HIDDEN
     ]
     # In the order of KINDS, so that the legend has only what there is and always reads alike.
     kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
@@ -138,12 +143,16 @@ def front_chart(front: ParetoFront, gaps: Sequence[float], chosen: int) -> dict[
     }
 
 
-def convergence_charts(model: FairMixture, bounded: bool) -> list[dict[str, Any]]:
-    """The objective and the gap of the probabilities, iteration by iteration."""
+def convergence_charts(
+    model: FairMixture, bounded: bool, *, objective: bool, gap: bool
+) -> list[dict[str, Any]]:
+    """The objective and the gap of the probabilities, iteration by iteration, where shown."""
     history = model.history_
     steps = np.unique(np.linspace(0, len(history) - 1, min(POINTS, len(history))).astype(int))
-    charts = [_line(history["objective"], steps, "objective (per row, higher is better)")]
-    if len(model.groups_) > 1:
+    charts = []
+    if objective:
+        charts.append(_line(history["objective"], steps, "objective (per row, higher is better)"))
+    if gap and len(model.groups_) > 1:
         # The history is of probabilities; beside it, a bound on labels would be misread.
         bound = model.fitted_.rule.max_gap if bounded and model.gap_of == "probabilities" else None
         charts.append(_line(history["gap"], steps, "gap of the probabilities", bound=bound))
@@ -208,7 +217,7 @@ def _kind(verdict: str, beaten: bool) -> str:
     return "beaten by another point" if beaten else "on the front"
 
 
-def _tip(row: Any, gap: float, quality: str) -> str:
+def _tip(row: Any, gap: str, quality: str) -> str:
     bound = "no bound" if row.max_gap == inf else f"bound {row.max_gap:g}"
     name = "cost" if quality == "cost" else "negative log-likelihood"
-    return f"{bound}: gap {gap:.4f}, {name} {getattr(row, quality):,.5g}"
+    return f"{bound}: gap {gap}, {name} {getattr(row, quality):,.5g}"

@@ -1,131 +1,401 @@
-"""Disclosure: which cells of a table of counts to hide, so that no small one can be computed.
+"""Disclosure: the one room that every number about rows passes on its way to the page.
 
-A table here has its totals in the last row and column. A cell with fewer than 5 rows is hidden, and
-then more cells, until neither one line and its total nor all lines together fix a hidden one.
+The page is one release, so what it says as a whole must leave every hidden count open. That is shown
+by *worlds*: tables that differ from the true one in hidden counts only. A figure is printed as far as
+it is the same in all worlds; each small count has a world for each value from 1 to 6. Whoever reads
+the page cannot tell the worlds apart, and so does not know which of these values is true.
+
+Sizes of groups count as known: several tables of a page share them. Hence a row moves only within
+its group.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import linprog
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import TypeVar
 
-__all__ = ["SMALLEST", "complete"]
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairmix.criteria import CRITERIA, smallest_ratio
+from fairmix.report.figures import HIDDEN, amount, at_most, count, value
+
+__all__ = [
+    "FEWEST",
+    "SMALLEST",
+    "SafeCounts",
+    "Share",
+    "open_to_readers",
+    "rounded_up",
+    "safe_shares",
+    "safe_tables",
+    "share_of",
+]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+Says = Callable[[FloatArray], Hashable]
+T = TypeVar("T", bound=Hashable)
 
-SMALLEST = 5  # rows that a shown cell holds at the least
-TRIALS = 6  # random corners of what a reader must hold possible, before each cell is looked at
+SMALLEST = 5  # a count of fewer rows is hidden
+FEWEST = 10  # a group or a cluster of fewer rows has no counts, means or shares at all
+# A small count may be any number from 1 to this, as far as the page tells. Two more than needed for
+# the small one itself, so that a count beside it, which makes up for it, is open over 5 rows too.
+REACH = 6
+# A gap with four decimals fits one in ten of the counts of groups with so many rows; with fewer rows
+# the decimals would tell the counts.
+MANY = 1000
+TRIES = 8  # counts that are tried to make up for another; the first nearly always does
+STEPS = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2)  # what shares are rounded to multiples of
 
 
-def complete(table: FloatArray, small: BoolArray) -> BoolArray:
-    """Hide more cells until what is shown fixes no hidden one.
+@dataclass(frozen=True, eq=False)
+class SafeCounts:
+    """Counts of groups in clusters, which of them are hidden, and the worlds that keep them so.
 
     Parameters
     ----------
-    table : ndarray of shape (n_groups + 1, n_clusters + 1)
-        Counts with their totals.
-    small : ndarray of bool of the same shape
-        Cells to hide in any case.
-
-    Returns
-    -------
-    ndarray of bool of the same shape
+    counts : ndarray of shape (n_groups, n_clusters)
+        Rows, or sums of probabilities.
+    hidden : ndarray of bool of the same shape
+        Counts not to show; sizes of groups are shown.
+    changes : tuple of (int, ndarray of shape (n_clusters,))
+        A group and another row of counts for it: each makes one world.
+    has_cells : bool
+        Whether any count is shown. If not, no figure but `gap` is told.
 
     Examples
     --------
-    >>> table = np.array([[3.0, 40.0, 43.0], [60.0, 70.0, 130.0], [63.0, 110.0, 173.0]])
-    >>> complete(table, table < 5).tolist()
-    [[True, True, False], [True, True, False], [False, False, False]]
+    >>> safe = SafeCounts.of(np.array([[3.0, 40.0, 50.0], [60.0, 70.0, 80.0]]))
+    >>> safe.hidden.tolist()
+    [[True, True, False], [False, False, False]]
     """
-    hidden = small.copy()
-    cells = np.arange(table.size).reshape(table.shape)
-    lines = [*cells, *cells.T]
-    # One cell at a time, because a cell is in two lines and may make both safe.
-    while hidden.any():
-        told = [line for line in lines if _tells(*(v.flat[line] for v in (table, small, hidden)))]
-        if not told:
-            # Each line alone is safe; all of them together are seldom not.
-            told = [lines[cell // table.shape[1]] for cell in _fixed(table, small, hidden)]
-            told += [line for line in lines if hidden.flat[line].any()] if told else []
-        another = next((c for c in (_another(table, hidden, line) for line in told) if c >= 0), -1)
-        if another < 0:
-            break
-        hidden.flat[another] = True
-    return hidden
+
+    counts: FloatArray
+    hidden: BoolArray
+    changes: tuple[tuple[int, FloatArray], ...]
+    has_cells: bool = True
+
+    @classmethod
+    def of(cls, counts: ArrayLike, says: Says | None = None) -> SafeCounts:
+        """Hide counts until what the page shows, and ``says`` in any case, leaves them open.
+
+        ``says`` gives what is said of the table whatever happens, such as a verdict.
+        """
+        table = np.asarray(counts, dtype=np.float64)
+        hidden = np.zeros(table.shape, dtype=bool)
+        changes: list[tuple[int, FloatArray]] = []
+        for group, rows in enumerate(table.sum(axis=1)):
+            # Sums of probabilities are whole only up to rounding.
+            enough = round(rows) >= FEWEST
+            found = _protected(table, group, says or (lambda _: None)) if enough else None
+            if found is None:
+                return cls.without_cells(table)
+            hidden[group] = found[0]
+            changes += [(group, row) for row in found[1]]
+        return cls(table, hidden, tuple(changes))
+
+    @classmethod
+    def without_cells(cls, counts: ArrayLike) -> SafeCounts:
+        """Counts of which none is shown."""
+        table = np.asarray(counts, dtype=np.float64)
+        return cls(table, np.ones(table.shape, dtype=bool), (), has_cells=False)
+
+    @property
+    def worlds(self) -> Iterator[FloatArray]:
+        """Tables that a reader must hold possible, the true one first."""
+        yield self.counts
+        for group, row in self.changes:
+            table = self.counts.copy()
+            table[group] = row
+            yield table
+
+    @property
+    def sizes(self) -> FloatArray:
+        """Rows of each cluster, not for showing."""
+        return np.asarray(self.counts.sum(axis=0))
+
+    @property
+    def group_sizes(self) -> FloatArray:
+        """Rows of each group."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    @property
+    def fewest(self) -> FloatArray:
+        """Rows that each cluster has at the least, in any world."""
+        least = self.sizes
+        for group, row in self.changes:
+            least = np.minimum(least, self.sizes + row - self.counts[group])
+        return least
+
+    @property
+    def estimate(self) -> FloatArray:
+        """The counts as far as they are shown: hidden ones of a group share what is left evenly."""
+        table = self.counts.copy()
+        for row, hidden in zip(table, self.hidden, strict=True):
+            if hidden.any():
+                row[hidden] = row[hidden].mean()
+        return table
+
+    def tell(self, figure: Callable[[FloatArray], T]) -> T | None:
+        """A figure of the table, as it is printed, if every world has the same; None otherwise.
+
+        Every number that is not a shown count, nor made of shown counts alone, comes from here.
+        """
+        if not self.has_cells:
+            return None
+        worlds = self.worlds
+        said = figure(next(worlds))
+        return said if all(figure(world) == said for world in worlds) else None
+
+    def count(self, group: int, cluster: int) -> str:
+        """The rows of a group in a cluster."""
+        return HIDDEN if self.hidden[group, cluster] else count(self.counts[group, cluster])
+
+    def size(self, cluster: int) -> str:
+        """The rows of a cluster, rounded as far as it must be."""
+        if not self.hidden[:, cluster].any():
+            return count(self.sizes[cluster])
+        for base in (10, 20, 50, 100, 200, 500, 1000):
+            steps = self.tell(lambda t, b=base: round(t[:, cluster].sum() / b))  # type: ignore[misc]
+            # Below ten steps the half of one is more than 5 % of the size: nothing worth saying.
+            if steps is not None and steps >= 10:
+                return f"{count(steps * base)} ± {base // 2}"
+        return HIDDEN
+
+    def share(self, group: int, cluster: int) -> float | None:
+        """The share of a group in a cluster, in percent with one decimal or none."""
+        if self.hidden[group, cluster] or not self.has_cells or not self.sizes[cluster]:
+            return None
+        if not self.hidden[:, cluster].any():
+            return float(100 * self.counts[group, cluster] / self.sizes[cluster])
+
+        def whole(table: FloatArray) -> int:
+            return round(100 * table[group, cluster] / table[:, cluster].sum())
+
+        return self.tell(whole)
+
+    def gap(self, criterion: str, *, cap: float = inf) -> str:
+        """The criterion: exact, as an upper bound, or hidden.
+
+        A gap that rests on hidden counts is rounded up to whole rows of the smallest group, never
+        to the nearest: "at most" must stay true. ``cap`` is known to be no less than it.
+        """
+        measure = CRITERIA[criterion]
+
+        def exact(table: FloatArray) -> float:
+            return measure.value(table / table.sum(axis=1, keepdims=True))
+
+        if not self.has_cells:
+            return rounded_up(exact(self.counts), self.group_sizes, cap=cap)
+        said = self.tell(lambda table: value(exact(table)))
+        for n_rows in (1, 2, 5, 10, 20):
+            if said is not None:
+                break
+            step = n_rows / float(self.group_sizes.min())
+            said = self.tell(lambda table, s=step: at_most(min(_up(exact(table), s), cap)))  # type: ignore[misc]
+        return said or (HIDDEN if cap == inf else at_most(cap))
+
+    def balance(self) -> str:
+        """Smallest ratio of two groups in a cluster."""
+        return self.tell(lambda table: value(smallest_ratio(table))) or HIDDEN
+
+    def cluster_gaps(self, criterion: str) -> FloatArray:
+        """What each cluster adds to the criterion, (n_clusters,), not for showing."""
+        return _cluster_gaps(self.counts, criterion)
 
 
-def _tells(values: FloatArray, small: BoolArray, hidden: BoolArray) -> bool:
-    """Whether the total of a line and what is known of its cells fix a hidden one.
+def safe_tables(tables: Sequence[tuple[FloatArray, Says | None]]) -> list[SafeCounts]:
+    """The tables of one page, each with what is said of it in any case.
 
-    The last value is the total. Of cells that are all known to be small, a sum of 0 or the largest
-    possible sum fixes each.
+    Equal tables, such as those of two bounds that are met alike, hide the same counts, so that none
+    shows what another hides.
     """
-    n_hidden = int(hidden.sum())
-    if n_hidden < 2:
-        return n_hidden == 1
-    if hidden[-1] or (hidden & ~small).any():
-        return False
-    total = values[hidden].sum()
-    return not 0 < total < (SMALLEST - 1) * n_hidden
+    keys = [np.asarray(counts, dtype=np.float64).tobytes() for counts, _ in tables]
+    found = {}
+    for key, (counts, _) in zip(keys, tables, strict=True):
+        if key not in found:
+            every = [says for k, (_, says) in zip(keys, tables, strict=True) if k == key and says]
+            found[key] = SafeCounts.of(counts, lambda t, e=every: tuple(s(t) for s in e))  # type: ignore[misc]
+    return [found[key] for key in keys]
 
 
-def _another(table: FloatArray, hidden: BoolArray, line: NDArray[np.intp]) -> int:
-    """The cell of the line to hide next: best no total, crossed by a hidden one, and small.
+def rounded_up(number: float, sizes: ArrayLike, *, rows: int = 1, cap: float = inf) -> str:
+    """A gap of rows whose counts are not on the page, rounded up to rows of the smallest group.
 
-    -1 when there is none.
+    With ``rows=1`` any count of one group has a count of the other that gives the same text. Figures
+    that come beside such a gap, such as a bound for the population, tell how large the counts are,
+    and take ``rows=5``.
+
+    Examples
+    --------
+    >>> rounded_up(0.0312, [100, 300]), rounded_up(0.0312, [7, 300])
+    ('at most 0.0400', 'hidden')
     """
-    n_rows, n_columns = table.shape
-    ranks = []
-    for cell in line.tolist():
-        i, j = divmod(cell, n_columns)
-        grand = (i, j) == (n_rows - 1, n_columns - 1)
-        # A zero that is shown is that of an empty cluster or group, as everybody sees; to hide it
-        # protects nobody. The grand total is in the report in any case.
-        if hidden[i, j] or table[i, j] == 0 or grand:
+    groups = np.asarray(sizes, dtype=np.float64)
+    if not np.isfinite(number):
+        return value(number)
+    if not len(groups) or groups.min() < FEWEST:
+        return HIDDEN
+    if groups.min() >= MANY and rows == 1:
+        return value(number)
+    return at_most(min(_up(number, rows / float(groups.min())), cap))
+
+
+@dataclass(frozen=True)
+class Share:
+    """A rounded share of rows: what is shown, and how many rows it may be."""
+
+    inside: float
+    rows: float
+    step: float
+
+    @property
+    def shown(self) -> float:
+        """The share, a multiple of the step."""
+        return round(self.inside / self.rows / self.step) * self.step
+
+    @property
+    def text(self) -> str:
+        """In percent, with half a step on either side."""
+        return f"{amount(100 * self.shown)} ± {amount(50 * self.step)}%"
+
+    @property
+    def low(self) -> float:
+        """Fewest rows that it may be."""
+        return max(0.0, (self.shown - self.step / 2) * self.rows)
+
+    @property
+    def high(self) -> float:
+        """Most rows."""
+        return min(self.rows, (self.shown + self.step / 2) * self.rows)
+
+
+def share_of(inside: float, rows: float, *, coarser: int = 0) -> Share | None:
+    """A share, rounded to steps of at least 10 rows; None where there are too few for that.
+
+    Examples
+    --------
+    >>> share_of(46, 100).text, share_of(6, 13)
+    ('50 ± 5%', None)
+    """
+    steps = [step for step in STEPS if step * rows >= FEWEST][coarser:]
+    return Share(inside, rows, steps[0]) if steps else None
+
+
+def safe_shares(
+    here: dict[int, Share], everywhere: float, rows: float, others: int
+) -> Share | None:
+    """The share of a category in all rows, so rounded that subtraction fixes no count of it.
+
+    Parameters
+    ----------
+    here : dict of int to Share
+        Its share in each cluster that shows it.
+    everywhere, rows : float
+        Rows with the category, and all rows.
+    others : int
+        Clusters that do not show it.
+    """
+    lows, highs = (sum(getattr(s, end) for s in here.values()) for end in ("low", "high"))
+    for coarser in range(len(STEPS)):
+        overall = share_of(everywhere, rows, coarser=coarser)
+        if overall is None:
+            return None
+        # What all rows leave for each cluster, and for the clusters that do not show it, when the
+        # others have as many or as few as they may.
+        elsewhere = inf if others else 0.0
+        ends = [
+            (
+                max(share.low, overall.low - (highs - share.high) - elsewhere),
+                min(share.high, overall.high - (lows - share.low)),
+            )
+            for share in here.values()
+        ]
+        if others:
+            ends.append((max(0.0, overall.low - highs), overall.high - lows))
+        if all(open_to_readers(*pair) for pair in ends):
+            return overall
+    return None
+
+
+def open_to_readers(low: float, high: float) -> bool:
+    """Whether a count between two ends stays unknown: it may be 1 to 4, or is open over 5 rows."""
+    return (low <= 1 and high >= SMALLEST - 1) or high - low >= SMALLEST
+
+
+def _protected(
+    table: FloatArray, group: int, says: Says
+) -> tuple[BoolArray, list[FloatArray]] | None:
+    """Counts of a group to hide, and rows of other worlds; None where not even all are enough."""
+    row = table[group]
+    filled = np.flatnonzero(table.sum(axis=0) > 0)  # an empty cluster hides nobody
+    hidden = np.zeros(len(row), dtype=bool)
+    small = filled[row[filled] < SMALLEST]
+    if not len(small):
+        return hidden, []
+    # The smallest are hidden first. The place breaks ties, so that pages repeat.
+    order = filled[np.argsort(row[filled], kind="stable")]
+    for n_hidden in range(max(2, len(small)), len(order) + 1):
+        chosen = order[:n_hidden]
+        if row[chosen].sum() < REACH:
             continue
-        total = i == n_rows - 1 or j == n_columns - 1
-        # Where another hidden cell is in the crossing line too, one more cell protects both lines.
-        crossed = hidden[i].sum() + hidden[:, j].sum() > hidden.flat[line].sum()
-        # Totals last: without one, no share in its line can be shown. The
-        # place breaks ties, so that pages repeat.
-        ranks.append((total, not crossed, table[i, j], cell))
-    return int(min(ranks)[-1]) if ranks else -1
+        worlds = [
+            other
+            for cell in small
+            for rows in range(1, REACH + 1)
+            for other in _with(table, group, cell, rows, chosen, says)
+        ]
+        if all(_covered([float(row[cell]), *(w[cell] for w in worlds)]) for cell in chosen):
+            hidden[chosen] = True
+            return hidden, worlds
+    return None
 
 
-def _fixed(table: FloatArray, small: BoolArray, hidden: BoolArray) -> list[int]:
-    """Hidden cells that all lines together fix, by linear programming."""
-    cells = np.flatnonzero(hidden)
-    sign = np.ones_like(table)
-    sign[-1] *= -1
-    sign[:, -1] *= -1  # a row is its cells minus its total, and so is a column
-    index = np.arange(table.size).reshape(table.shape)
-    lines = [line for line in (*index, *index.T) if hidden.flat[line].any()]
-    matrix = np.array([np.isin(cells, line) * sign.flat[cells] for line in lines])
-    shown = np.where(hidden, 0.0, table) * sign
-    target = np.array([-shown.flat[line].sum() for line in lines])
-    # Sums of probabilities are small up to 5, counts up to 4.
-    limit = max(float(SMALLEST - 1), float(table[small].max()))
-    bounds = [(0, limit) if small.flat[cell] else (SMALLEST, None) for cell in cells]
+def _with(
+    table: FloatArray,
+    group: int,
+    cell: np.intp,
+    rows: int,
+    chosen: NDArray[np.intp],
+    says: Says,
+) -> list[FloatArray]:
+    """The row of a group with another count in one cell, made up for in other hidden ones.
 
-    def corner(direction: FloatArray) -> FloatArray:
-        found = linprog(direction, A_eq=matrix, b_eq=target, bounds=bounds)
-        # Without a lower end the cell is free, and any other value will do.
-        return np.asarray(found.x if found.status == 0 else table.flat[cells] + 1.0)
+    A list of one row, or of none where what the page says would differ.
+    """
+    if table[group, cell] == rows:
+        return []
+    others = [int(c) for c in chosen[::-1] if c != cell]  # the largest first
+    said = says(table)
+    for first in others[:TRIES]:
+        world = table.copy()
+        left = rows - world[group, cell]
+        world[group, cell] = rows
+        for other in (first, *(c for c in others if c != first)):
+            taken = min(left, world[group, other])
+            world[group, other] -= taken
+            left -= taken
+            # How many clusters have rows is on the page.
+            if left <= 0:
+                break
+        filled = ((world.sum(axis=0) > 0) == (table.sum(axis=0) > 0)).all()
+        if left == 0 and filled and says(world) == said:
+            return [world[group]]
+    return []
 
-    # A fixed seed: the same input must give the same page.
-    rng = np.random.default_rng(0)
-    corners = [corner(rng.uniform(0.5, 1.5, len(cells)) * rng.choice([-1, 1], len(cells)))]
-    corners += [corner(rng.normal(size=len(cells))) for _ in range(TRIALS)]
-    # Counts are whole, so a range below a half holds one value only. Cells that differ between
-    # corners are not fixed, which spares two programs for each of them.
-    still = np.flatnonzero(np.ptp([*corners, table.flat[cells]], axis=0) < 0.5)
-    out = []
-    for cell in still:
-        direction = np.zeros(len(cells))
-        direction[cell] = 1.0
-        ends = [corner(direction)[cell], corner(-direction)[cell], table.flat[cells[cell]]]
-        if np.ptp(ends) < 0.5:
-            out.append(int(cells[cell]))
-    return out
+
+def _covered(values: list[float]) -> bool:
+    return {1.0, 2.0, 3.0, 4.0} <= set(values) or max(values) - min(values) >= SMALLEST
+
+
+def _up(number: float, step: float) -> float:
+    # The small amount keeps a multiple that is off in its last digit from going up a whole step.
+    return ceil(number / step - 1e-9) * step
+
+
+def _cluster_gaps(table: FloatArray, criterion: str) -> FloatArray:
+    rates = table / table.sum(axis=1, keepdims=True)
+    return np.array([CRITERIA[criterion].value(rates[:, [k]]) for k in range(rates.shape[1])])

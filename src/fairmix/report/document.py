@@ -18,21 +18,33 @@ from markupsafe import Markup
 from fairmix.criteria import CRITERIA
 from fairmix.input.groups import UNKNOWN_TITLE
 from fairmix.report.charts import convergence_charts, front_chart
+from fairmix.report.disclosure import (
+    FEWEST,
+    SMALLEST,
+    SafeCounts,
+    Says,
+    rounded_up,
+    safe_tables,
+)
 from fairmix.report.facts import data_facts, key_figures, model_facts
 from fairmix.report.features import portraits
-from fairmix.report.figures import TOO_FEW, count, cut, gap_text, value
+from fairmix.report.figures import HIDDEN, count, cut, value
 from fairmix.report.shares import BARS, panel
-from fairmix.report.suppression import SMALLEST, SafeCounts
 from fairmix.report.verdict import (
     box,
     compared,
     criterion_of,
+    fit_gap,
+    held_sizes,
     is_bounded,
     judged,
+    label_gap,
+    said_of,
+    soft_gap,
 )
 from fairmix.results.profile import Profile
 from fairmix.results.text import cell
-from fairmix.results.verdict import Verdict
+from fairmix.results.verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
@@ -60,9 +72,9 @@ def render(
 ) -> str:
     """The report as one HTML file that needs nothing else: no network, no other file.
 
-    It holds aggregates only. Cells with fewer than 5 rows are hidden, and so are the cells from
-    which they could be computed by subtraction. Groups that are not judged are named, and are in
-    no table.
+    It holds aggregates only. Counts of fewer than 5 rows are hidden, and every other number is
+    rounded or hidden as far as a small count could be computed from all that the page says. Groups
+    that are not judged or have fewer than 10 rows are named, and are in no table.
 
     Parameters
     ----------
@@ -101,37 +113,52 @@ def render(
     """
     criterion = criterion_of(model) if criterion is None else criterion
     verdict = judged(profile, model) if verdict is None else verdict
-    # Before anything is counted: sums with groups that are not judged would tell how few they are.
+    # Before anything is counted: sums with groups that are not shown would tell how few they are.
     profile, whole = compared(profile, verdict), profile
-    safe = SafeCounts.of(profile.counts)
-    shares = panel(safe, profile.clusters, profile.groups, criterion)
+    of = "labels" if model is None else str(model.gap_of)
+    left_out = [name for name in whole.groups if name not in profile.groups]
+    tiny = verdict.met is not None and any(name not in verdict.unjudged for name in left_out)
+    # Labels say nothing about a bound on probabilities.
+    says = said_of(profile.groups, verdict, criterion, of) if of == "labels" else None
+    points = [] if front is None else _points(front)
+    safe, *tables = safe_tables([(profile.counts.astype(float), says), *points])
+    if tiny or len(profile.groups) < 2:
+        # The verdict is about groups that are not in the table, and with their counts tells theirs.
+        safe = SafeCounts.without_cells(safe.counts)
+    # Sums of squares and likelihoods tell how far the rows of such clusters are from the others.
+    alone = any(((t.fewest < FEWEST) & (t.sizes > 0)).any() for t in (safe, *tables))
+    gap = label_gap(safe, verdict, criterion, model, tiny) if len(profile.groups) > 1 else "0.0000"
     # Stable, so that clusters of one size keep their order and the page repeats byte by byte.
-    largest = np.argsort(-safe.sizes, kind="stable")[:PORTRAITS]
+    largest = np.argsort(-safe.estimate.sum(axis=0), kind="stable")[:PORTRAITS]
     charts: dict[str, Any] = {}
     content = {
-        "box": box(profile, safe, verdict, criterion, model, certificate),
+        "box": box(profile, safe, verdict, criterion, model, certificate, left_out=left_out),
         "is_part": profile is not whole,
         "profile": profile,
         "title": "" if profile.title == UNKNOWN_TITLE else cut(profile.title),
         "group_names": [cut(name) for name in profile.groups],
         "rows": count(profile.n_rows),
-        "figures": key_figures(profile, safe, criterion, verdict),
-        "shares": shares,
-        "suppressed": bool(safe.hidden.any()),
-        "portraits": portraits(profile, sorted(largest.tolist())),
+        "figures": key_figures(profile, safe, criterion, verdict, gap),
+        "shares": panel(safe, profile.clusters, profile.groups, criterion),
+        "has_cells": safe.has_cells,
+        "alone": alone,
+        "portraits": portraits(profile, safe, sorted(largest.tolist())),
         "described": bool(profile.numbers or profile.categories),
-        "front": None if front is None else _front(front, model, profile, charts),
-        "gaps": _gaps(model, safe),
+        "front": None if front is None else _front(front, model, profile, tables, alone, charts),
+        "gaps": _gaps(model, safe, gap),
         "certificate": None if certificate is None else _certified(certificate),
         "model_facts": None if model is None else model_facts(model),
-        "data_facts": data_facts(profile, safe, verdict, facts or {}),
+        "data_facts": data_facts(profile, safe, verdict, facts or {}, whole.n_rows),
         "measure": CRITERIA[criterion].words,
         "criterion": criterion.replace("_", " "),
         "smallest": SMALLEST,
-        "too_few": TOO_FEW,
+        "fewest": FEWEST,
     }
     if model is not None and len(model.history_) > 1:
-        for i, chart in enumerate(convergence_charts(model, is_bounded(model))):
+        shown = convergence_charts(
+            model, is_bounded(model), objective=not alone, gap=not safe.hidden.any()
+        )
+        for i, chart in enumerate(shown):
             charts[f"convergence-{i}"] = chart
     return _fill(content, charts)
 
@@ -190,43 +217,60 @@ def _json(chart: dict[str, Any]) -> Markup:
     return Markup(text)
 
 
-def _gaps(model: FairMixture | None, safe: SafeCounts) -> dict[str, Any] | None:
+def _gaps(model: FairMixture | None, safe: SafeCounts, gap: str) -> dict[str, Any] | None:
     """Soft against hard."""
     if model is None or len(model.groups_) < 2:
         return None
-    # The gap of the labels rests on the same cells as the one in the box, and would give them away.
-    exact = safe.gap(model.criterion)[1]
     return {
-        "labels": value(model.label_gap_) if exact else "hidden",
-        "probabilities": value(model.soft_gap_),
+        "labels": fit_gap(model, safe, gap),
+        "probabilities": soft_gap(model, safe),
         "bounded": model.gap_of if is_bounded(model) else None,
     }
 
 
+def _points(front: ParetoFront) -> list[tuple[Any, Says | None]]:
+    """The counts of each point of a front, and the verdict on it."""
+    return [
+        (
+            np.asarray(m.rates_) * m.group_sizes_[:, None],
+            said_of(m.groups_.tolist(), verdict_of(m), m.criterion, m.gap_of),
+        )
+        for m in front.models
+        if m.rates_ is not None
+    ]
+
+
 def _front(
-    front: ParetoFront, model: FairMixture | None, profile: Profile, charts: dict[str, Any]
+    front: ParetoFront,
+    model: FairMixture | None,
+    profile: Profile,
+    tables: list[SafeCounts],
+    alone: bool,
+    charts: dict[str, Any],
 ) -> dict[str, Any] | None:
     """Rows of the table, the chart, and the clusters of each point."""
-    if any(m.rates_ is None for m in front.models):
+    if len(tables) < len(front.models):
         return None  # there are not two groups to compare
-    tables = [SafeCounts.of(np.asarray(m.rates_) * m.group_sizes_[:, None]) for m in front.models]
     criterion = front.models[0].criterion if front.models else "gap"
-    shown = [table.gap(criterion) for table in tables] or [(row.gap, True) for row in front.rows]
+    gaps = [
+        table.gap(criterion, cap=_cap(m)) for table, m in zip(tables, front.models, strict=True)
+    ] or [value(row.gap) for row in front.rows]
     chosen = _chosen(front, model)
-    charts["front"] = front_chart(front, [gap for gap, _ in shown], chosen)
-    balances = [table.balance() for table in tables] or [row.balance for row in front.rows]
+    if not alone and any(gap != HIDDEN for gap in gaps):
+        charts["front"] = front_chart(front, gaps, chosen)
+    balances = [table.balance() for table in tables] or [value(row.balance) for row in front.rows]
     rows = [
         {
             "bound": _bound(row.max_gap),
-            "gap": gap_text(*gap),
-            "balance": "hidden" if balance is None else value(balance),
+            "gap": gap,
+            "balance": balance,
             # Only NaN differs from itself: mixtures of categories have no cost.
             "cost": cell("cost", row.cost) if row.cost == row.cost else "none",
             "nll": value(row.nll),
             "clusters": row.non_empty,
             "verdict": row.verdict,
         }
-        for row, gap, balance in zip(front.rows, shown, balances, strict=True)
+        for row, gap, balance in zip(front.rows, gaps, balances, strict=True)
     ]
     bars = min(BARS, FRONT_BARS // max(1, len(tables)))
     panels = [
@@ -234,10 +278,12 @@ def _front(
         for table, m in zip(tables, front.models, strict=True)
     ]
     # Said only where the front was fitted to other rows than those of the report.
-    sizes = {int(m.group_sizes_.sum()) for m in front.models} - {profile.n_rows}
+    sizes = {int(m.group_sizes_.sum()) for m in front.models if m.group_sizes_.min() >= FEWEST}
+    sizes -= {profile.n_rows}
     return {
         "rows": rows,
-        "costs": any(row.cost == row.cost for row in front.rows),
+        "costs": not alone and any(row.cost == row.cost for row in front.rows),
+        "nlls": not alone,
         "panels": panels,
         "chosen": chosen,
         "sample": ", ".join(count(size) for size in sizes),
@@ -257,19 +303,26 @@ def _bound(max_gap: float) -> str:
     return "none" if max_gap == inf else f"{max_gap:g}"
 
 
-def _certified(certificate: Certificate) -> dict[str, str]:
-    sizes = [
-        # Held-out rows are people too, so the same limit holds.
-        f"{cut(name)} {TOO_FEW if size < SMALLEST else count(size)}"
-        for name, size in certificate.group_sizes.items()
-    ]
+def _cap(model: FairMixture) -> float:
+    """What the gap of a fit is known to be at most: its bound, if that is met."""
+    found = verdict_of(model)
+    return max(found.bound, found.resolution) if found.holds else inf
+
+
+def _certified(certificate: Certificate) -> dict[str, Any]:
+    sizes = {
+        cut(name): size for name, size in certificate.group_sizes.items() if size >= FEWEST
+    }
+    held = held_sizes(certificate)
+    # Held-out rows are people too, and their counts are nowhere on the page.
     return {
         "confidence": f"{100 * certificate.confidence:.4g}%",
-        "bound": value(certificate.bound),
-        "observed": value(certificate.value),
+        "bound": rounded_up(certificate.upper_bound, held, rows=5),
+        "observed": rounded_up(certificate.value, held),
         "criterion": certificate.criterion.replace("_", " "),
         "of": certificate.of,
-        "rows": count(certificate.n_rows),
-        "sizes": ", ".join(sizes),
+        "rows": count(sum(sizes.values())),
+        "sizes": ", ".join(f"{name} {count(size)}" for name, size in sizes.items()),
         "method": certificate.method,
+        "hidden": len(sizes) < len(held),
     }

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from fairmix.report.figures import TOO_FEW, count, cut, value
-from fairmix.report.suppression import SMALLEST, SafeCounts
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmix.report.disclosure import SafeCounts, share_of
+from fairmix.report.figures import count, cut, value
 from fairmix.report.verdict import unjudged_text
 from fairmix.results.profile import Categories, Numbers, Profile
 from fairmix.results.verdict import NOT_JUDGED, Verdict
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Facts", "data_facts", "key_figures", "model_facts"]
 
 Facts = dict[str, str]
+IntArray = NDArray[np.int64]
 
 LISTED = 12  # names before "and 8 more"
 SOFTWARE = ("fairmix", "numpy", "scipy", "scikit-learn")
@@ -27,28 +31,24 @@ SOFTWARE = ("fairmix", "numpy", "scipy", "scikit-learn")
 UNSAID = {"verbose", "n_jobs", "checkpoint", "n_components", "random_state", "categorical_features"}
 
 
-def key_figures(profile: Profile, safe: SafeCounts, criterion: str, verdict: Verdict) -> Facts:
-    """The few numbers beside the verdict.
+def key_figures(
+    profile: Profile, safe: SafeCounts, criterion: str, verdict: Verdict, gap: str
+) -> Facts:
+    """The few numbers beside the verdict; ``gap`` as it is in the box.
 
     Examples
     --------
-    >>> import numpy as np
     >>> profile = Profile(groups=["f", "m"], n_clusters=2)
     >>> profile.add(np.zeros((40, 1)), [0, 1] * 20, ["f"] * 20 + ["m"] * 20)
     >>> verdict = Verdict("no bound", 0.0)
-    >>> key_figures(profile, SafeCounts.of(profile.counts), "gap", verdict)["balance"]
+    >>> key_figures(profile, SafeCounts.of(profile.counts), "gap", verdict, "0.0000")["balance"]
     '1.0000'
     """
     filled = int((safe.sizes > 0).sum())
-    gap_text = balance_text = NOT_JUDGED
-    if verdict.word != NOT_JUDGED:
-        gap, exact = safe.gap(criterion) if len(profile.groups) > 1 else (0.0, True)
-        gap_text = value(gap) if exact else f"≤ {value(gap)}"
-        balance = safe.balance()
-        balance_text = "hidden" if balance is None else value(balance)
+    told = verdict.word != NOT_JUDGED
     return {
-        criterion.replace("_", " "): gap_text,
-        "balance": balance_text,
+        criterion.replace("_", " "): gap if told else NOT_JUDGED,
+        "balance": safe.balance() if told and len(profile.groups) > 1 else NOT_JUDGED,
         "best balance": _best_balance(safe),
         "clusters": f"{filled} of {profile.n_clusters}"
         if filled < len(safe.sizes)
@@ -59,15 +59,15 @@ def key_figures(profile: Profile, safe: SafeCounts, criterion: str, verdict: Ver
 
 
 def data_facts(
-    profile: Profile, safe: SafeCounts, verdict: Verdict, given: Mapping[str, str]
+    profile: Profile, safe: SafeCounts, verdict: Verdict, given: Mapping[str, str], rows: int
 ) -> Facts:
-    """What the data are. What the caller says goes before what is found here."""
+    """What the data are. What the caller says goes before what is found here.
+
+    ``rows`` are those that the columns are described from.
+    """
     found = {"rows": count(profile.n_rows), "groups by": cut(profile.title)}
     for g, name in enumerate(profile.groups):
-        size = TOO_FEW if safe.small[g, -1] else count(safe.group_sizes[g])
-        # Hidden only to protect another one: "<5" would be wrong.
-        size = "hidden" if safe.hidden[g, -1] and not safe.small[g, -1] else size
-        found[f"group {cut(name)}"] = size
+        found[f"group {cut(name)}"] = count(safe.group_sizes[g])
     if verdict.unjudged:
         found["not judged"] = unjudged_text(verdict.unjudged)
     if profile.numbers:
@@ -75,15 +75,9 @@ def data_facts(
     if profile.categories:
         found["categorical columns"] = _listed(list(profile.categories))
     described: dict[str, Numbers | Categories] = {**profile.numbers, **profile.categories}
-    missing = {
-        name: int(column.missing.sum())
-        for name, column in described.items()
-        if column.missing.any()
-    }
+    missing = {name: column.missing for name, column in described.items() if column.missing.any()}
     if missing:
-        # A few missing values are a small count like any other.
-        few = {name: TOO_FEW if n < SMALLEST else count(n) for name, n in missing.items()}
-        found["values missing"] = _listed([f"{name}: {n}" for name, n in few.items()])
+        found["values missing"] = _listed([f"{n}: {_part(m, rows)}" for n, m in missing.items()])
     versions = ", ".join(f"{name} {version(name)}" for name in SOFTWARE)
     software = {"versions": f"{versions}, Python {platform.python_version()}"}
     said = {str(name): str(fact) for name, fact in given.items()}
@@ -126,12 +120,15 @@ def _differs(setting: Any, default: Any) -> bool:
     return type(setting) is not type(default) or bool(setting != default)
 
 
+def _part(missing: IntArray, rows: int) -> str:
+    """How many values are missing; both these rows and the others may be few."""
+    share = share_of(float(missing.sum()), rows)
+    return "some" if share is None else share.text
+
+
 def _best_balance(safe: SafeCounts) -> str:
-    # The ratio and one size would give the hidden size.
-    if safe.hidden[:, -1].any():
-        return "hidden"
-    sizes = safe.group_sizes[safe.group_sizes > 0]
-    return value(float(sizes.min() / sizes.max()))
+    sizes = safe.group_sizes
+    return value(float(sizes.min() / sizes.max())) if len(sizes) else "none"
 
 
 def _listed(names: list[str]) -> str:

@@ -1,4 +1,8 @@
-"""What makes each cluster: where its columns differ most from all rows."""
+"""What makes each cluster: where its columns differ most from the rows of all described clusters.
+
+Clusters with few rows are not described, and take no part in what is said of all rows: their means
+and shares could be computed from the others.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmix.report.disclosure import FEWEST, SafeCounts, Share, safe_shares, share_of
 from fairmix.report.figures import amount, cut
-from fairmix.report.suppression import SMALLEST
-from fairmix.results.profile import Profile
+from fairmix.results.profile import Numbers, Profile
 
 __all__ = ["Feature", "Portrait", "portraits"]
 
-IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
 
 TOP = 5  # features of each kind: what a reader keeps in mind of a cluster
 LEAST = 0.1  # standard deviations; smaller differences are not worth a line
-NEARLY_ALL = "nearly all"
 SCALE = 2.0  # standard deviations at the end of a bar
 
 
@@ -53,81 +56,102 @@ class Portrait:
     categories: tuple[Feature, ...]
 
 
-def portraits(profile: Profile, clusters: Sequence[int]) -> list[Portrait]:
+def portraits(profile: Profile, safe: SafeCounts, clusters: Sequence[int]) -> list[Portrait]:
     """The features of the chosen clusters that have rows.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> people = pd.DataFrame({"age": [20.0] * 9 + [60.0] * 9})
-    >>> profile = Profile.from_frame(people, [0] * 9 + [1] * 9, ["f", "m"] * 9)
-    >>> portraits(profile, [0])[0].numbers[0].difference
+    >>> people = pd.DataFrame({"age": [20.0] * 10 + [60.0] * 10})
+    >>> profile = Profile.from_frame(people, [0] * 10 + [1] * 10, ["f", "m"] * 10)
+    >>> portraits(profile, SafeCounts.of(profile.counts), [0])[0].numbers[0].difference
     -1.0
     """
-    sizes = profile.counts.sum(axis=0)
+    fewest = safe.fewest
+    described = [k for k in clusters if fewest[k] >= FEWEST]
+    numbers: dict[int, list[Feature]] = {k: [] for k in described}
+    categories: dict[int, list[Feature]] = {k: [] for k in described}
+    for name, column in profile.numbers.items():
+        if column.is_indicator:
+            ones = {"1": column.counts * column.means}
+            _add(categories, name, ones, column.counts.astype(float), described)
+        else:
+            _add_means(numbers, name, column, described)
+    for name, levels in profile.categories.items():
+        totals = levels.rest + sum(levels.counts.values(), np.zeros_like(levels.rest))
+        counts = {category: found.astype(float) for category, found in levels.counts.items()}
+        _add(categories, name, counts, totals.astype(float), described)
     return [
         Portrait(
             cluster=cut(profile.clusters[k]),
-            hidden=bool(sizes[k] < SMALLEST),
-            numbers=_top(_numbers(profile, k)),
-            categories=_top(_categories(profile, k)),
+            hidden=k not in numbers,
+            numbers=_top(numbers.get(k, [])),
+            categories=_top(categories.get(k, [])),
         )
         for k in clusters
-        if sizes[k] > 0
+        if safe.sizes[k] > 0
     ]
 
 
 def _top(features: list[Feature]) -> tuple[Feature, ...]:
-    worth = [feature for feature in features if abs(feature.difference) >= LEAST]
     # sorted is stable: equal differences keep the order of the columns.
-    return tuple(sorted(worth, key=lambda feature: -abs(feature.difference))[:TOP])
+    return tuple(sorted(features, key=lambda feature: -abs(feature.difference))[:TOP])
 
 
-def _numbers(profile: Profile, k: int) -> list[Feature]:
-    out = []
-    for name, column in profile.numbers.items():
-        # A mean of so few values is nearly one of them. The second test also catches NaN.
-        if column.counts[k] < SMALLEST or not column.std > 0:
+def _add_means(
+    features: dict[int, list[Feature]], name: str, column: Numbers, described: Sequence[int]
+) -> None:
+    """The means of a column in the clusters that have enough values of it."""
+    shown = [k for k in described if column.counts[k] >= FEWEST]
+    # Over these clusters only: the mean of all rows would give those of the others away.
+    part = column.of_clusters(shown)
+    if not part.std > 0:  # also where it is NaN
+        return
+    for k in shown:
+        difference = float((column.means[k] - part.mean) / part.std)
+        if abs(difference) >= LEAST:
+            feature = Feature(cut(name), difference, amount(column.means[k]), amount(part.mean))
+            features[k].append(feature)
+
+
+def _add(
+    features: dict[int, list[Feature]],
+    name: str,
+    counts: dict[str, FloatArray],
+    totals: FloatArray,
+    described: Sequence[int],
+) -> None:
+    """The category of a column that tells each cluster apart most; two would add up to a third."""
+    shown = [k for k in described if share_of(0.0, totals[k]) is not None]
+    rows = float(totals[shown].sum())
+    chosen: dict[str, dict[int, Share]] = {}
+    for k in shown:
+        found = []
+        for place, (category, inside) in enumerate(counts.items()):
+            here, overall = share_of(inside[k], totals[k]), share_of(inside[shown].sum(), rows)
+            if here is not None and overall is not None and 0 < overall.shown < 1:
+                # Of two that differ alike, the one that is more frequent here says it better.
+                difference = _difference(here, overall)
+                found.append((abs(difference), difference, -place, category, here))
+        if found:
+            *_, category, here = max(found)
+            chosen.setdefault(category, {})[k] = here
+    for category, shares in chosen.items():
+        inside = counts[category]
+        overall = safe_shares(shares, float(inside[shown].sum()), rows, len(shown) - len(shares))
+        if overall is None or not 0 < overall.shown < 1:
             continue
-        difference = float((column.means[k] - column.mean) / column.std)
-        out.append(Feature(cut(name), difference, amount(column.means[k]), amount(column.mean)))
-    return out
+        for k, here in shares.items():
+            difference, lift = _difference(here, overall), here.shown / overall.shown
+            if abs(difference) >= LEAST:
+                text = f"× {lift:.1f}" if lift > 1 else f"× {lift:.2f}"
+                feature = Feature(
+                    cut(name), difference, here.text, overall.text, cut(category), text
+                )
+                features[k].append(feature)
 
 
-def _categories(profile: Profile, k: int) -> list[Feature]:
-    out = []
-    for name, column in profile.categories.items():
-        totals = column.rest + sum(column.counts.values(), np.zeros_like(column.rest))
-        found = [
-            _category(name, category, counts, totals, k)
-            for category, counts in column.counts.items()
-            # A category that all rows have tells no cluster apart.
-            if counts[k] >= SMALLEST and counts.sum() < totals.sum()
-        ]
-        # Of two categories one says it all: the one that is more frequent here.
-        both = len(column.counts) == 2 and not column.rest.any()
-        out += [feature for feature in found if feature.difference > 0] if both else found
-    return out
-
-
-def _category(name: str, category: str, counts: IntArray, totals: IntArray, k: int) -> Feature:
-    here, few_others = _share(int(counts[k]), int(totals[k]))
-    overall, few_elsewhere = _share(int(counts.sum()), int(totals.sum()))
-    # Differences and lifts are of the rounded shares: exact ones would tell how few the others are.
-    spread = np.sqrt(max(overall * (1 - overall), 1 / float(totals.sum())))
-    lift = here / overall
-    return Feature(
-        column=cut(name),
-        difference=float((here - overall) / spread),
-        here=NEARLY_ALL if few_others else f"{100 * here:.0f}%",
-        overall=NEARLY_ALL if few_elsewhere else f"{100 * overall:.0f}%",
-        category=cut(category),
-        lift=f"× {lift:.1f}" if lift > 1 else f"× {lift:.2f}",
-    )
-
-
-def _share(inside: int, rows: int) -> tuple[float, bool]:
-    """The share to show, and whether it stands for nearly all: too few rows are outside."""
-    # The rows outside are as few people as those of a small cell.
-    few = 0 < rows - inside < SMALLEST
-    return 1.0 if few else inside / rows, few
+def _difference(here: Share, overall: Share) -> float:
+    """In standard deviations, of the rounded shares: those of exact ones would tell counts."""
+    spread = np.sqrt(overall.shown * (1 - overall.shown))
+    return float((here.shown - overall.shown) / spread)

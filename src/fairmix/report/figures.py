@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import ceil, isfinite
 
-from fairmix.report.suppression import SMALLEST
+__all__ = ["HIDDEN", "amount", "at_most", "count", "cut", "percent", "value"]
 
-__all__ = ["TOO_FEW", "amount", "count", "cut", "gap_text", "percent", "value"]
-
-TOO_FEW = f"<{SMALLEST}"
+HIDDEN = "hidden"
 LONGEST = 48  # characters of a name; a longer one is cut
 
 
@@ -45,15 +43,16 @@ def value(number: float) -> str:
     return f"{number:.4f}" if isfinite(number) else "none"
 
 
-def gap_text(gap: float, exact: bool) -> str:
-    """A gap; ``at most`` says that it was rounded up to keep small cells hidden.
+def at_most(number: float) -> str:
+    """An upper bound, with four decimals that are rounded up.
 
     Examples
     --------
-    >>> gap_text(0.05, False)
-    'at most 0.0500'
+    >>> at_most(1 / 3)
+    'at most 0.3334'
     """
-    return value(gap) if exact else f"at most {value(gap)}"
+    # A number that has four decimals but for its last bit stays as it is.
+    return f"at most {ceil(number * 1e4 - 1e-6) / 1e4:.4f}"
 
 
 def amount(number: float) -> str:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.report.figures import TOO_FEW, count, cut, percent, value
-from fairmix.report.suppression import SafeCounts
+from fairmix.report.disclosure import SafeCounts
+from fairmix.report.figures import HIDDEN, cut, percent, value
 from fairmix.results.profile import share_interval
 
 __all__ = ["Bar", "ClusterShares", "Panel", "panel"]
 
 COLOURS = 7  # of the palette; more groups use them again, and every bar has its name
-HIDDEN = "hidden"
 LONG = 12  # characters of a name that fit beside a bar
 # With this limit a page of 80 clusters and 12 groups is below 1.5 MB (decision 0011).
 BARS = 360  # of one panel; the smallest clusters are left out of a longer one
@@ -23,23 +22,26 @@ BARS = 360  # of one panel; the smallest clusters are left out of a longer one
 
 @dataclass(frozen=True)
 class Bar:
-    """One group in one cluster; shares are of the cluster, and None where hidden."""
+    """One group in one cluster; ``share`` is of the cluster, and None where hidden."""
 
     group: str
     colour: int
     share: float | None
-    low: float
-    high: float
-    population: float | None
+    population: float
     text: str
-    interval: str
     count: str
     rate: str
+    interval: tuple[float, float] | None = None
 
     @property
     def overall(self) -> str:
         """The share of all rows."""
-        return HIDDEN if self.population is None else percent(self.population)
+        return percent(self.population)
+
+    @property
+    def ends(self) -> str:
+        """The interval as text."""
+        return "" if self.interval is None else " – ".join(f"{100 * e:.1f}" for e in self.interval)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,10 @@ class ClusterShares:
 
 @dataclass(frozen=True)
 class Panel:
-    """Clusters in the order of their names, the number left out, and the end of the scale."""
+    """Clusters in the order of their names, the number left out, and the end of the scale.
+
+    Without clusters where no count is shown.
+    """
 
     clusters: tuple[ClusterShares, ...]
     left_out: int
@@ -84,11 +89,15 @@ def panel(
     >>> panel(safe, ["0", "1"], ["f", "m"], "gap").clusters[0].bars[0].text
     '50.0%'
     """
-    shown = _largest(safe.sizes, max(1, bars // max(1, len(groups))))
+    if not safe.has_cells:
+        return Panel((), 0, 1.0)
+    # By what is shown of their sizes: the order by true sizes would tell more.
+    shown = _largest(safe.estimate.sum(axis=0), max(1, bars // max(1, len(groups))))
     gaps = safe.cluster_gaps(criterion)
     rows = tuple(_cluster(safe, k, str(clusters[k]), groups, float(gaps[k])) for k in shown)
-    highest = [bar.high for row in rows for bar in row.bars if bar.share is not None]
-    highest += [bar.population for row in rows for bar in row.bars if bar.population is not None]
+    highest = [bar.interval[1] for row in rows for bar in row.bars if bar.interval is not None]
+    highest += [bar.share for row in rows for bar in row.bars if bar.share is not None]
+    highest += [bar.population for row in rows for bar in row.bars]
     # Up to the next tenth: with many small groups, bars on a scale to 1
     # would be too short to compare.
     scale = min(1.0, np.ceil(max(highest, default=1.0) * 10) / 10)
@@ -102,47 +111,35 @@ def _largest(sizes: NDArray[np.float64], n_shown: int) -> list[int]:
 def _cluster(
     safe: SafeCounts, k: int, name: str, groups: Sequence[str], gap: float
 ) -> ClusterShares:
-    size, total = safe.sizes[k], safe.counts.sum()
-    covered = bool(safe.hidden[-1, k])
-    # A difference of rates needs the cells of the cluster and the sizes of the groups.
-    known = not safe.hidden[:, k].any() and not safe.hidden[:, -1].any()
+    # A difference of rates needs all counts of the cluster.
+    known = not safe.hidden[:, k].any()
     return ClusterShares(
         name=cut(name),
-        size=_cell(safe, -1, k, size),
-        share="" if covered else percent(size / total),
+        size=safe.size(k),
+        share=percent(safe.sizes[k] / safe.counts.sum()) if known else "",
         gap=value(gap) if known else HIDDEN,
-        empty=bool(size == 0),
+        empty=bool(safe.sizes[k] == 0),
         bars=tuple(_bar(safe, g, k, group) for g, group in enumerate(groups)),
     )
 
 
 def _bar(safe: SafeCounts, g: int, k: int, group: str) -> Bar:
     inside, size, members = safe.counts[g, k], safe.sizes[k], safe.group_sizes[g]
-    text = _cell(safe, g, k, inside)
-    population = None if safe.hidden[g, -1] else float(members / safe.counts.sum())
-    rate = text if safe.hidden[g, k] else HIDDEN
-    if not (safe.hidden[g, k] or safe.hidden[g, -1]):
-        rate = percent(inside / members) if members else "none"
-    # A bar of any length would show the share, and so would an interval.
-    if safe.hidden[g, k] or safe.hidden[-1, k] or size == 0:
-        shown = text if safe.hidden[g, k] else HIDDEN
-        return Bar(cut(group), g % COLOURS, None, 0, 0, population, shown, "", text, rate)
-    low, high = (float(end) for end in share_interval(inside, size))
+    share = safe.share(g, k)
+    known = not safe.hidden[:, k].any()
+    interval = None
+    if known and size:
+        low, high = (float(end) for end in share_interval(inside, size))
+        interval = low, high
+    digits = 1 if known else 0
     return Bar(
         group=cut(group),
         colour=g % COLOURS,
-        share=float(inside / size),
-        low=low,
-        high=high,
-        population=population,
-        text=percent(inside / size),
-        interval=f"{100 * low:.1f} – {100 * high:.1f}",
-        count=text,
-        rate=rate,
+        # A bar must not be longer than its text says.
+        share=None if share is None else (share if known else round(share)) / 100,
+        population=float(members / safe.counts.sum()),
+        text=HIDDEN if share is None else f"{share:.{digits}f}%",
+        count=safe.count(g, k),
+        rate=HIDDEN if safe.hidden[g, k] else percent(inside / members) if members else "none",
+        interval=interval,
     )
-
-
-def _cell(safe: SafeCounts, g: int, k: int, rows: float) -> str:
-    if safe.small[g, k]:
-        return TOO_FEW
-    return HIDDEN if safe.hidden[g, k] else count(rows)

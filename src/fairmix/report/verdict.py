@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairmix.criteria import CRITERIA
-from fairmix.report.figures import count, cut, gap_text, percent, value
-from fairmix.report.suppression import SMALLEST, SafeCounts
+from fairmix.report.disclosure import FEWEST, SafeCounts, Says, rounded_up
+from fairmix.report.figures import HIDDEN, at_most, count, cut, percent, value
 from fairmix.results.certificate import Certificate, chance_gap
 from fairmix.results.profile import Profile, share_interval
 from fairmix.results.verdict import (
@@ -33,10 +34,17 @@ __all__ = [
     "box",
     "compared",
     "criterion_of",
+    "fit_gap",
+    "held_sizes",
     "is_bounded",
     "judged",
+    "label_gap",
+    "said_of",
+    "soft_gap",
     "unjudged_text",
 ]
+
+FloatArray = NDArray[np.float64]
 
 # Ratio of two groups' rates below which a cluster is worth a sentence: the four fifths that
 # guidelines on selection name, as a reason to look, not as a verdict.
@@ -100,19 +108,39 @@ def judged(profile: Profile, model: FairMixture | None) -> Verdict:
 
 
 def compared(profile: Profile, verdict: Verdict) -> Profile:
-    """The part of a profile whose groups are judged; all of it where these are fewer than two.
+    """The part of a profile whose groups are shown.
 
-    Groups that are not judged are left out as a whole: neither the few rows that they have nor
+    These are the judged ones, or all where fewer than two are judged, and of them those with at
+    least 10 rows. Other groups are left out as a whole: neither the few rows that they have nor
     sums with them are in the tables, so nothing can be subtracted.
     """
-    rows = [g for g, name in enumerate(profile.groups) if name not in verdict.unjudged]
-    if len(rows) < 2 or len(rows) == len(profile.groups):
+    names = [name for name in profile.groups if name not in verdict.unjudged]
+    if len(names) < 2:
+        names = list(profile.groups)
+    sizes = profile.counts.sum(axis=1)
+    rows = [g for g, n in enumerate(profile.groups) if n in names and sizes[g] >= FEWEST]
+    if len(rows) == len(profile.groups):
         return profile
     # Columns are described from all rows still; only groups and counts are cut.
     part = copy(profile)
     part.groups = tuple(profile.groups[g] for g in rows)
     part.counts = profile.counts[rows]
     return part
+
+
+def said_of(groups: Sequence[str], verdict: Verdict, criterion: str, of: str) -> Says | None:
+    """What the page says of a table of counts in any case: its verdict, if it has one."""
+    if verdict.met is None:
+        return None
+
+    def word(counts: FloatArray) -> str:
+        # All groups of the table are judged: the others have been left out of it.
+        found = judge_counts(
+            counts, groups, verdict.bound, criterion=criterion, min_group_size=1, of=of
+        )
+        return found.word
+
+    return word
 
 
 def box(
@@ -122,8 +150,12 @@ def box(
     criterion: str,
     model: FairMixture | None = None,
     certificate: Certificate | None = None,
+    *,
+    left_out: Sequence[str] = (),
 ) -> Box:
     """What stands at the top of the report.
+
+    ``left_out`` are groups that are not in the profile, because they have too few rows to show.
 
     Examples
     --------
@@ -134,9 +166,18 @@ def box(
     """
     left = unjudged_text(verdict.unjudged)
     unjudged = (f"Not judged: {left}.",) if left else ()
-    if len(profile.groups) < 2:
+    hidden = [name for name in left_out if name not in verdict.unjudged]
+    if hidden:
+        unjudged += (f"Not shown: {unjudged_text(dict.fromkeys(hidden, 0))}.",)
+    # Without a bound the groups that are shown are compared, with one all that are judged.
+    n_groups = len(profile.groups) + (len(hidden) if verdict.met is not None else 0)
+    if n_groups < 2:
         only = cut(profile.groups[0]) if profile.groups else "none"
         said = f"There is only one group ({only}), so there is nothing to compare."
+        if left_out:
+            said = f"Fewer than two groups have {FEWEST} rows, so nothing is compared."
+        if verdict.word == NOT_JUDGED:
+            said = "The bound is not judged: fewer than two groups have enough rows."
         return Box("measured", said, unjudged)
     if verdict.word == NOT_JUDGED:
         said = "The bound is not judged: fewer than two groups have enough rows."
@@ -148,26 +189,58 @@ def box(
         *_by_chance(safe, criterion),
         *_certified(certificate),
     )
-    gap, exact = safe.gap(criterion)
-    measure, text = CRITERIA[criterion].words, gap_text(gap, exact)
+    measure = CRITERIA[criterion].words
     if verdict.word == NO_BOUND:
-        return Box("measured", f"No bound is set. {_capital(measure)} is {text}.", notes)
-    if verdict.holds and not exact:
-        # That it is at most this is what the verdict says.
-        text = gap_text(min(gap, max(verdict.bound, verdict.resolution)), exact)
+        said = f"No bound is set. {_capital(measure)} is {safe.gap(criterion)}."
+        return Box("measured", said, notes)
+    text = label_gap(safe, verdict, criterion, model, bool(hidden))
     if model is not None and model.gap_of == "probabilities":
         notes = (f"For the labels it is {text}.", *notes)
         measure += ", measured by probabilities,"
-        text = value(model.gap_)
-    if model is not None and abs(safe.exact_gap(criterion) - model.label_gap_) >= CLOSE:
+        text = soft_gap(model, safe)
+    if model is not None and not hidden and not _same_rows(model, safe):
+        fit = fit_gap(model, safe, text)
         notes = (
-            f"In the fit, the gap of the labels was {value(model.label_gap_)}, because the fit "
-            "used other rows or weights.",
+            f"In the fit, the gap of the labels was {fit}, because the fit used other rows or "
+            "weights.",
             *notes,
         )
     # A certificate of a plain model has no bound to be compared with.
     held = None if certificate is None or certificate.verdict.bound == np.inf else certificate
-    return _against_bound(verdict, measure, text, held, notes)
+    return _against_bound(verdict, measure, text, held, notes, shows_sizes=not hidden)
+
+
+def label_gap(
+    safe: SafeCounts, verdict: Verdict, criterion: str, model: FairMixture | None, tiny: bool
+) -> str:
+    """The gap of the labels on these rows; ``tiny``: a judged group is too small to show."""
+    cap = np.inf
+    if verdict.holds and (model is None or model.gap_of == "labels"):
+        # That it is at most this is what the verdict says.
+        cap = max(verdict.bound, 0.0 if tiny else verdict.resolution)
+    if not tiny:
+        return safe.gap(criterion, cap=cap)
+    # The resolution depends on the size of a group that is hidden.
+    return at_most(cap) if verdict.holds and verdict.value <= verdict.bound else HIDDEN
+
+
+def fit_gap(model: FairMixture, safe: SafeCounts, here: str) -> str:
+    """The gap of the labels in the fit, which is ``here`` if it used the rows of the report."""
+    return here if _same_rows(model, safe) else rounded_up(model.label_gap_, model.group_sizes_)
+
+
+def _same_rows(model: FairMixture, safe: SafeCounts) -> bool:
+    rates = safe.counts / safe.group_sizes[:, None]
+    return bool(abs(CRITERIA[model.criterion].value(rates) - model.label_gap_) < CLOSE)
+
+
+def soft_gap(model: FairMixture, safe: SafeCounts) -> str:
+    """The gap of the probabilities; near labels, so it is rounded where labels hide counts."""
+    if not safe.hidden.any():
+        return value(model.soft_gap_)
+    met = model.gap_of == "probabilities" and model.verdict_ in (MET, MET_FOR_JUDGED)
+    cap = max(float(model.max_gap), float(model.resolution_)) if met else np.inf
+    return rounded_up(model.soft_gap_, model.group_sizes_, rows=5, cap=cap)
 
 
 def _against_bound(
@@ -176,13 +249,17 @@ def _against_bound(
     text: str,
     held: Certificate | None,
     notes: tuple[str, ...],
+    *,
+    shows_sizes: bool,
 ) -> Box:
     """The verdict on the rows of the report and, where some were held out, on those."""
     state = {MET: "met", MET_FOR_JUDGED: "partly", MISSED: "missed"}[verdict.word]
     title = f"The bound is {verdict.word}"
     bound = f"{verdict.bound:g}"
     if verdict.holds and verdict.value > verdict.bound:
-        bound += f" (met as closely as whole rows allow, to within {verdict.resolution:.2g})"
+        bound += " (met as closely as whole rows allow"
+        # It follows from the sizes of the groups, so it is told where they are.
+        bound += f", to within {verdict.resolution:.2g})" if shows_sizes else ")"
     if held is None:
         return Box(state, f"{title}: {measure} is {text}, and the bound is {bound}.", notes)
     fresh = held.verdict
@@ -199,8 +276,10 @@ def _against_bound(
         state = "measured"
         title += " on the rows of the fit; held-out rows are too few to judge"
     if fresh.met is not None:
-        text += f" on the rows of the fit and {value(fresh.value)} on held-out rows"
-        notes = (_explained(held), *notes)
+        cap = max(fresh.bound, fresh.resolution) if fresh.holds else np.inf
+        seen = rounded_up(fresh.value, held_sizes(held), cap=cap)
+        text += f" on the rows of the fit and {seen} on held-out rows"
+        notes = (*_explained(held), *notes)
     # Those of the fit have been named already.
     left = unjudged_text({n: k for n, k in fresh.unjudged.items() if n not in verdict.unjudged})
     if left:
@@ -208,11 +287,18 @@ def _against_bound(
     return Box(state, f"{title}: {measure} is {text}, and the bound is {bound}.", notes)
 
 
-def _explained(held: Certificate) -> str:
+def held_sizes(held: Certificate) -> list[int]:
+    """Held-out rows of each group."""
+    return list(held.group_sizes.values())
+
+
+def _explained(held: Certificate) -> tuple[str, ...]:
+    chance = rounded_up(held.chance, held_sizes(held), rows=5)
+    if chance == HIDDEN:
+        return ()
     return (
-        f"Chance explains a gap of up to {value(held.chance)} on {count(held.n_rows)} held-out "
-        "rows: the map was tuned to other rows, and samples differ. 19 of 20 samples would show "
-        "less."
+        f"Chance explains a gap of {chance.replace('at most', 'up to')} on these held-out rows: the "
+        "map was tuned to other rows, and samples differ. 19 of 20 samples would show less.",
     )
 
 
@@ -222,10 +308,10 @@ def unjudged_text(unjudged: Mapping[str, int]) -> str:
     Examples
     --------
     >>> unjudged_text({"x": 2, "y": 12})
-    'x (fewer than 5 rows), y (12 rows)'
+    'x (fewer than 10 rows), y (12 rows)'
     """
     named = [
-        f"{cut(name)} ({f'fewer than {SMALLEST}' if rows < SMALLEST else count(rows)} rows)"
+        f"{cut(name)} ({f'fewer than {FEWEST}' if rows < FEWEST else count(rows)} rows)"
         for name, rows in unjudged.items()
     ]
     left = f" and {len(named) - LISTED} more" if len(named) > LISTED else ""
@@ -234,12 +320,17 @@ def unjudged_text(unjudged: Mapping[str, int]) -> str:
 
 def _where(profile: Profile, safe: SafeCounts, criterion: str) -> tuple[str, ...]:
     """Where the groups differ most, in words."""
-    gaps = safe.cluster_gaps(criterion)
-    k = int(gaps.argmax())
-    if gaps[k] == 0 or not safe.group_sizes.all():
-        return ()
-    if safe.hidden[:, k].any() or safe.hidden[:, -1].any():
+
+    def most(table: FloatArray) -> int:
+        rates = _rates(table)
+        gaps = [CRITERIA[criterion].value(rates[:, [k]]) for k in range(rates.shape[1])]
+        return int(np.argmax(gaps)) if max(gaps) > 0 else -1
+
+    k = safe.tell(most)
+    if k is None or (k >= 0 and safe.hidden[:, k].any()):
         return ("The groups differ most in a cluster whose counts are hidden.",)
+    if k < 0:
+        return ()
     rates = safe.counts[:, k] / safe.group_sizes
     # In the order of the tables, not by size: the sentence takes no side.
     first, second = sorted((int(rates.argmin()), int(rates.argmax())))
@@ -253,48 +344,64 @@ def _where(profile: Profile, safe: SafeCounts, criterion: str) -> tuple[str, ...
 
 def _uneven(profile: Profile, safe: SafeCounts) -> tuple[str, ...]:
     """The cluster with the least even shares: in a small one a small gap does not forbid them."""
-    filled = np.flatnonzero(safe.sizes > 0)
-    if not len(filled) or not safe.group_sizes.all():
+
+    def worst(table: FloatArray) -> tuple[int, int]:
+        sizes, members = table.sum(axis=0), table.sum(axis=1)
+        filled = np.flatnonzero(sizes > 0)
+        rates = table[:, filled] / members[:, None]
+        ratios = rates.min(axis=0) / rates.max(axis=0)
+        k, g = int(filled[ratios.argmin()]), int(rates[:, ratios.argmin()].argmin())
+        _, highest = share_interval(table[g, k], sizes[k])
+        # Where the interval reaches the overall share, chance may have made the cluster uneven.
+        if ratios.min() >= UNEVEN or highest >= members[g] / table.sum():
+            return (-1, -1)
+        return k, g
+
+    found = safe.tell(worst)
+    if found is None or (found[0] >= 0 and safe.hidden[:, found[0]].any()):
+        return ("Shares may be least even in a cluster whose counts are hidden.",)
+    k, g = found
+    if k < 0:
         return ()
-    rates = safe.counts[:, filled] / safe.group_sizes[:, None]
-    ratios = rates.min(axis=0) / rates.max(axis=0)
-    k, g = filled[ratios.argmin()], int(rates[:, ratios.argmin()].argmin())
-    population = safe.group_sizes[g] / safe.counts.sum()
-    _, highest = share_interval(safe.counts[g, k], safe.sizes[k])
-    # Where the interval reaches the overall share, chance may have made the cluster uneven.
-    if ratios.min() >= UNEVEN or highest >= population:
-        return ()
-    if safe.hidden[:, k].any() or safe.hidden[:, -1].any():
-        return ("Shares are least even in a cluster whose counts are hidden.",)
     return (
         f"Shares are least even in cluster {cut(profile.clusters[k])}, which has "
         f"{percent(safe.sizes[k] / safe.counts.sum())} of the rows: it is "
         f"{percent(safe.counts[g, k] / safe.sizes[k])} {cut(profile.groups[g])}, against "
-        f"{percent(population)} in all rows.",
+        f"{percent(safe.group_sizes[g] / safe.counts.sum())} in all rows.",
     )
 
 
 def _by_chance(safe: SafeCounts, criterion: str) -> tuple[str, ...]:
     """What chance alone would show."""
+    if not safe.has_cells:
+        return ()
     # Sums of probabilities are whole only up to rounding.
     whole = np.rint(safe.group_sizes).astype(np.int64)
-    if whole.min() < 1:
-        return ()
-    # With 500 draws the level of the quantile has a standard error of one point,
-    # sqrt(0.95 * 0.05 / 500), which is enough for a sentence.
-    usual = chance_gap(safe.sizes, whole, criterion=criterion, n_draws=500).quantile95
-    word = "below" if safe.exact_gap(criterion) <= usual else "above"
+    # Of what the page shows: the same draws from exact counts would give hidden ones away. With 500
+    # draws the level of the quantile has a standard error of one point, sqrt(0.95 * 0.05 / 500),
+    # which is enough for a sentence.
+    sizes = safe.estimate.sum(axis=0)
+    usual = chance_gap(sizes, whole, criterion=criterion, n_draws=500).quantile95
+    below = safe.tell(lambda table: CRITERIA[criterion].value(_rates(table)) <= usual)
+    word = "" if below is None else f"; this one is {'below' if below else 'above'} that"
     return (
         f"By chance alone, 19 of 20 samples of this size from an even population would show a gap "
-        f"below {value(usual)}; this one is {word} that.",
+        f"below {value(usual)}{word}.",
     )
+
+
+def _rates(table: FloatArray) -> FloatArray:
+    return table / table.sum(axis=1, keepdims=True)
 
 
 def _certified(certificate: Certificate | None) -> tuple[str, ...]:
     if certificate is None:
         return ()
+    bound = rounded_up(certificate.upper_bound, held_sizes(certificate), rows=5)
+    if bound == HIDDEN:
+        return ()
     return (
-        f"For new rows, the certificate gives at most {value(certificate.upper_bound)} "
+        f"For new rows, the certificate gives {bound} "
         f"(confidence {100 * certificate.confidence:.4g}%; see below).",
     )
 

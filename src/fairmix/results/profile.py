@@ -90,6 +90,20 @@ class Numbers:
         return np.sqrt(self.squares / np.maximum(self.counts, 1))
 
     @property
+    def is_indicator(self) -> bool:
+        """Whether all values are 0 or 1, so that a mean is a share of rows."""
+        # Only such values have squares that add up to the same as the values.
+        expected = self.counts * self.means * (1 - self.means)
+        return bool(np.allclose(self.squares, expected, rtol=1e-9, atol=1e-9))
+
+    def of_clusters(self, clusters: Sequence[int]) -> Numbers:
+        """The moments of some of the clusters."""
+        part = Numbers(len(clusters))
+        part.counts, part.missing = self.counts[clusters], self.missing[clusters]
+        part.means, part.squares = self.means[clusters], self.squares[clusters]
+        return part
+
+    @property
     def _n(self) -> float:
         # Division by NaN is silent, division by zero warns.
         return float(self.counts.sum()) or np.nan
