@@ -1,6 +1,7 @@
 """A reader who wants to know hidden counts: integer programs over all that a report prints.
 
-He has the HTML alone: texts, lengths of bars and the data of charts. A rounded number is an interval.
+He has the HTML alone: texts, lengths of bars and the data of charts. A rounded number is an
+interval.
 """
 
 import json
@@ -76,6 +77,9 @@ def number(text):
 
 def span(text):
     """Ends of a number as it is printed; None where it is hidden."""
+    found = re.fullmatch(r"(below|above) ([\d.]+)%", text)
+    if found:
+        return (0.0, number(found[2])) if found[1] == "below" else (number(found[2]), 100.0)
     found = re.fullmatch(r"([\d,.]+) ± ([\d.]+)( rows|%)?", text)
     if found:
         middle, half = number(found[1]), number(found[2])
@@ -113,7 +117,10 @@ class Reading:
     def __init__(self, html):
         root = self.root = Tree(html).root
         self.words = root.find("body")[0].text
-        facts = {d.find("dt")[0].text: d.find("dd")[0].text for d in root.find(_class="facts")[0].find("div")}
+        facts = {
+            d.find("dt")[0].text: d.find("dd")[0].text
+            for d in root.find(_class="facts")[0].find("div")
+        }
         self.sizes = {
             name.removeprefix("group "): number(fact)
             for name, fact in facts.items()
@@ -135,7 +142,7 @@ class Reading:
             if table.empty[name]:
                 continue
             said = re.fullmatch(
-                r"Cluster \S+ (.+?) rows(?:, ([\d.]+%))? gap (\S+)", head
+                r"Cluster \S+ (size hidden|.+? rows)(?:, ([\d.]+%))? gap (\S+)", head
             )
             table.sizes[name] = span(said[1])
             table.cluster_shares[name] = span(said[2] or "")
@@ -143,7 +150,10 @@ class Reading:
             for bar in article.find("div", _class="bar"):
                 group = bar.find("b")[0].text
                 style = dict(p.split(":") for p in bar.attributes["style"].split(";") if p)
-                shown = span(bar.find("span", _class="number")[0].text)
+                label = bar.find("span", _class="number")[0].text
+                if label.endswith(" rows"):
+                    table.counts[group, name] = span(label)
+                shown = span(label) if label.endswith("%") else None
                 known = table.cluster_gaps[name] is not None
                 # An interval needs all counts of its cluster.
                 assert ("--l" in style) == known
@@ -174,18 +184,36 @@ class Reading:
             if span(cells[3]) is not None:
                 table.shares.append((cells[1], name, tuple(e / 100 for e in span(cells[3]))))
             table.rates[cells[1], name] = span(cells[6])
-        figures = {d.find("dt")[0].text: d.find("dd")[0].text for d in self.root.find(_class="figures")[0].find("div")}
-        table.gap, table.balance = figures["gap"], figures["balance"]
+        figures = {
+            d.find("dt")[0].text: d.find("dd")[0].text
+            for d in self.root.find(_class="figures")[0].find("div")
+        }
+        table.gap, table.balance = figures["gap"].replace("≤", "at most"), figures["balance"]
         sentence = self.root.find(_class="sentence")[0].text
-        said = re.match(r"The bound is (met|missed).* (?:is|fit and) (\S+|at most \S+)(?: on .*)?, and the bound is (\d+(?:\.\d+)?)", sentence)
+        said = re.match(
+            r"The bound is (met|missed).*, and the bound is (\d+(?:\.\d+)?)",
+            sentence,
+        )
         if said:
-            table.verdict, table.bound = said[1], float(said[3])
+            table.verdict, table.bound = said[1], float(said[2])
         most = re.search(r"The groups differ most in cluster (\S+), which", self.words)
         table.most = most and most[1]
         for portrait in self.root.find("article", _class="portrait"):
             if "Too few rows" not in portrait.text:
                 table.described.append(portrait.find("h3")[0].text.removeprefix("Cluster "))
         return table
+
+    def shares_of(self, column):
+        """Shares of categories of a column, here and in all described rows, in percent."""
+        out = {}
+        for portrait in self.root.find("article", _class="portrait"):
+            cluster = int(portrait.find("h3")[0].text.removeprefix("Cluster "))
+            for row in portrait.find("tr"):
+                cells = [cell.text for cell in row.find("td")]
+                if cells and cells[0].startswith(f"{column} "):
+                    category = cells[0].removeprefix(f"{column} ")
+                    out[category, cluster] = span(cells[1]), span(cells[2])
+        return out
 
     def _point(self, i):
         panel = self.root.find(_class="panel")[i]
@@ -251,11 +279,16 @@ class Program:
         return sign * found.fun if found.status == 0 else None
 
 
+def open_ends(program, variable, low, high):
+    """Whether a count stays unknown: it may be 1, 2, 3 and 4, or is open over 5 rows."""
+    return high - low >= 5 or all(program.allows(variable, v) for v in (1, 2, 3, 4))
+
+
 class Attack:
     """What a reading leaves possible for each count of each of its tables.
 
-    ``truth`` is only asked whether what the reader makes of a rounded gap is wrong, and whether what
-    is said to be an upper bound is one.
+    ``truth`` is only asked whether what the reader makes of a rounded gap is wrong, and whether
+    what is said to be an upper bound is one.
     """
 
     def __init__(self, reading, truth, resolutions):
@@ -346,8 +379,8 @@ class Attack:
                 for k in range(counts.shape[1])
             )
             assert true <= high + 1e-9, "an upper bound that is none"
-            # Rounded up to so many rows of the smallest group: the page does not say to how many, so
-            # it may have been the most of which this is a multiple. A bound that is met is no multiple.
+            # Rounded up to so many rows of the smallest group: the page does not say to how many,
+            # so it may have been the most of which this is a multiple, and a met bound is none.
             steps = [n / min(sizes.values()) for n in (20, 10, 5, 2, 1)]
             low = next((high - s for s in steps if (high - 1e-4) // s < (high + 1e-9) // s), 0)
             low = low - 1e-4 if true >= low - 1e-4 else 0
@@ -385,8 +418,6 @@ class Attack:
                 low, high = (self.program.extreme(variable, sign) for sign in (1, -1))
                 assert low is not None, "the true counts must fit what is printed"
                 assert low <= true <= high
-                if high - low < 5 and not all(
-                    self.program.allows(variable, v) for v in (1, 2, 3, 4)
-                ):
+                if not open_ends(self.program, variable, low, high):
                     found.append((g, k, low, high, true))
         return found, n_hidden

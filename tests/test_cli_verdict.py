@@ -67,7 +67,7 @@ def test_two_strangers_are_not_judged_and_not_called_met(folder):
     assert sum(figures["counts"]["x"]) == 2
     words = report()
     assert f"The bound is {PART}: " in words
-    assert "Not judged: x (fewer than 5 rows)." in words
+    assert "Not judged: x (fewer than 10 rows)." in words
     assert "rows about 900" in words
     assert "(2 rows)" not in words
     assert " 900 " not in words.replace("about 900", "")
@@ -154,7 +154,7 @@ def test_an_audit_leaves_rare_groups_out(folder):
     assert told["figures"]["gap"]["value"] == pytest.approx(gap(known["cluster"], known["sex"]))
     assert told["gap"] == pytest.approx(told["figures"]["gap"]["value"])
     words = Page(Path("audit.html").read_text("utf-8")).words
-    assert "Not judged: x (fewer than 5 rows)." in words
+    assert "Not judged: x (fewer than 10 rows)." in words
     assert f"The bound is {PART}: " in words
     run(*bound, "--min-group-size", "30")
     everybody = json.loads(run(*audit, "--min-group-size", "1", "--json").stdout)
@@ -316,7 +316,7 @@ def test_a_group_that_only_held_out_rows_have(folder):
     assert metrics()["verdict"] == "met"
     held_out = metrics()["held_out"]
     assert (held_out["verdict"], held_out["unjudged"]) == (PART, {"x": 2})
-    assert "Not judged among the held-out rows: x (fewer than 5 rows)." in report()
+    assert "Not judged among the held-out rows: x (fewer than 10 rows)." in report()
 
 
 def test_several_columns_make_rare_groups(folder):

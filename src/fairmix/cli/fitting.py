@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -72,17 +72,24 @@ class Fit:
 
     def facts(self) -> dict[str, str]:
         """What a report says of data and run."""
+        # Late, as in `facts_of`.
+        from fairmix.report.disclosure import FEWEST
+
         unjudged = self.model.unjudged_groups_
+        sizes = self.profile.counts.sum(axis=1)
         judged = np.isin(self.profile.groups, list(unjudged), invert=True)
         # As in the report, which shows all groups where fewer than two are judged.
         if judged.sum() < 2:
             judged[:] = True
+        judged &= sizes >= FEWEST
+        held = self.certificate
+        held_out = {} if held is None else held.group_sizes | held.verdict.unjudged
         facts = {
-            **facts_of(self.data, self.digest, unjudged),
+            **facts_of(self.data, self.digest, [*sizes.tolist(), *held_out.values()]),
             # As many as the report shows: what it does not show must not follow from a sum.
-            "rows of the fit": f"{self.profile.counts[judged].sum():,}",
+            "rows of the fit": f"{sizes[judged].sum():,}",
         }
-        if self.front is not None:
+        if self.front is not None and self.front.models[0].group_sizes_.min() >= FEWEST:
             facts["rows of the front"] = f"{self.front.models[0].group_sizes_.sum():,}"
         return facts
 
@@ -153,14 +160,20 @@ def command() -> str:
     return shlex.join(["fairmix", *sys.argv[1:]])
 
 
-def facts_of(data: InputFiles, digest: str, unjudged: Mapping[str, int]) -> dict[str, str]:
-    """What a report says of its data, beside what it finds itself."""
+def facts_of(data: InputFiles, digest: str, sizes: Sequence[int]) -> dict[str, str]:
+    """What a report says of its data, beside what it finds itself.
+
+    ``sizes`` are the rows of all groups, in every part that the report tells apart.
+    """
     # Late, because the report brings its template engine and most commands write none.
-    from fairmix.report.disclosure import SMALLEST
+    from fairmix.report.disclosure import FEWEST
 
     # All rows less those of the report would tell how few the others are.
-    others = [*unjudged.values(), *(data.lacking.values() if data.missing_groups == "drop" else ())]
-    few = any(size < SMALLEST for size in others)
+    others = [*sizes, *(data.lacking.values() if data.missing_groups == "drop" else ())]
+    if data.needed:
+        # At least as many rows are left out for want of a value.
+        others.append(max(data.gaps[name] for name in data.needed))
+    few = any(size < FEWEST for size in others)
     facts = {
         "data": data.name,
         "rows": f"about {round(data.n_rows, -2):,}" if few else f"{data.n_rows:,}",

@@ -1,9 +1,9 @@
 """Disclosure: the one room that every number about rows passes on its way to the page.
 
-The page is one release, so what it says as a whole must leave every hidden count open. That is shown
-by *worlds*: tables that differ from the true one in hidden counts only. A figure is printed as far as
-it is the same in all worlds; each small count has a world for each value from 1 to 6. Whoever reads
-the page cannot tell the worlds apart, and so does not know which of these values is true.
+The page is one release, so what it says as a whole must leave every hidden count open. That is
+shown by *worlds*: tables that differ from the true one in hidden counts only. A figure is printed
+as far as it is the same in all worlds, and a small count has worlds for values from 1 to 6. Whoever
+reads the page cannot tell the worlds apart, so he does not know which of these values is true.
 
 Sizes of groups count as known: several tables of a page share them. Hence a row moves only within
 its group.
@@ -44,8 +44,8 @@ FEWEST = 10  # a group or a cluster of fewer rows has no counts, means or shares
 # A small count may be any number from 1 to this, as far as the page tells. Two more than needed for
 # the small one itself, so that a count beside it, which makes up for it, is open over 5 rows too.
 REACH = 6
-# A gap with four decimals fits one in ten of the counts of groups with so many rows; with fewer rows
-# the decimals would tell the counts.
+# A gap with four decimals fits one in ten of the counts of groups with so many rows; with fewer
+# rows the decimals would tell the counts.
 MANY = 1000
 TRIES = 8  # counts that are tried to make up for another; the first nearly always does
 STEPS = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2)  # what shares are rounded to multiples of
@@ -95,6 +95,8 @@ class SafeCounts:
                 return cls.without_cells(table)
             hidden[group] = found[0]
             changes += [(group, row) for row in found[1]]
+        if hidden[:, table.sum(axis=0) > 0].all():
+            return cls.without_cells(table)
         return cls(table, hidden, tuple(changes))
 
     @classmethod
@@ -173,7 +175,7 @@ class SafeCounts:
             return float(100 * self.counts[group, cluster] / self.sizes[cluster])
 
         def whole(table: FloatArray) -> int:
-            return round(100 * table[group, cluster] / table[:, cluster].sum())
+            return round(float(100 * table[group, cluster] / table[:, cluster].sum()))
 
         return self.tell(whole)
 
@@ -225,9 +227,9 @@ def safe_tables(tables: Sequence[tuple[FloatArray, Says | None]]) -> list[SafeCo
 def rounded_up(number: float, sizes: ArrayLike, *, rows: int = 1, cap: float = inf) -> str:
     """A gap of rows whose counts are not on the page, rounded up to rows of the smallest group.
 
-    With ``rows=1`` any count of one group has a count of the other that gives the same text. Figures
-    that come beside such a gap, such as a bound for the population, tell how large the counts are,
-    and take ``rows=5``.
+    With ``rows=1`` any count of one group has a count of the other that gives the same text.
+    Figures that come beside such a gap, such as a bound for the population, tell how large the
+    counts are, and take ``rows=5``.
 
     Examples
     --------
@@ -255,12 +257,18 @@ class Share:
     @property
     def shown(self) -> float:
         """The share, a multiple of the step."""
-        return round(self.inside / self.rows / self.step) * self.step
+        # Rounded, so that ten steps of 0.1 are one.
+        return round(round(self.inside / self.rows / self.step) * self.step, 6)
 
     @property
     def text(self) -> str:
         """In percent, with half a step on either side."""
-        return f"{amount(100 * self.shown)} ± {amount(50 * self.step)}%"
+        half = amount(50 * self.step)
+        if self.shown == 0:
+            return f"below {half}%"
+        if self.shown == 1:
+            return f"above {amount(100 - 50 * self.step)}%"
+        return f"{amount(100 * self.shown)} ± {half}%"
 
     @property
     def low(self) -> float:

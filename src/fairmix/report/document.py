@@ -310,9 +310,7 @@ def _cap(model: FairMixture) -> float:
 
 
 def _certified(certificate: Certificate) -> dict[str, Any]:
-    sizes = {
-        cut(name): size for name, size in certificate.group_sizes.items() if size >= FEWEST
-    }
+    sizes = {cut(name): size for name, size in certificate.group_sizes.items() if size >= FEWEST}
     held = held_sizes(certificate)
     # Held-out rows are people too, and their counts are nowhere on the page.
     return {

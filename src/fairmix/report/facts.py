@@ -47,7 +47,7 @@ def key_figures(
     filled = int((safe.sizes > 0).sum())
     told = verdict.word != NOT_JUDGED
     return {
-        criterion.replace("_", " "): gap if told else NOT_JUDGED,
+        criterion.replace("_", " "): gap.replace("at most", "≤") if told else NOT_JUDGED,
         "balance": safe.balance() if told and len(profile.groups) > 1 else NOT_JUDGED,
         "best balance": _best_balance(safe),
         "clusters": f"{filled} of {profile.n_clusters}"

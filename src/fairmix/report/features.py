@@ -132,7 +132,7 @@ def _add(
             if here is not None and overall is not None and 0 < overall.shown < 1:
                 # Of two that differ alike, the one that is more frequent here says it better.
                 difference = _difference(here, overall)
-                found.append((abs(difference), difference, -place, category, here))
+                found.append((round(abs(difference), 9), difference, -place, category, here))
         if found:
             *_, category, here = max(found)
             chosen.setdefault(category, {})[k] = here
@@ -144,7 +144,7 @@ def _add(
         for k, here in shares.items():
             difference, lift = _difference(here, overall), here.shown / overall.shown
             if abs(difference) >= LEAST:
-                text = f"× {lift:.1f}" if lift > 1 else f"× {lift:.2f}"
+                text = f"× {lift:.1f}" if lift > 1 else f"× {lift:.2f}" if lift > 0 else ""
                 feature = Feature(
                     cut(name), difference, here.text, overall.text, cut(category), text
                 )

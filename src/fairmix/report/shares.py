@@ -34,6 +34,11 @@ class Bar:
     interval: tuple[float, float] | None = None
 
     @property
+    def label(self) -> str:
+        """What stands beside the bar: the share, or the count where only that is shown."""
+        return f"{self.count} rows" if self.share is None and self.count != HIDDEN else self.text
+
+    @property
     def overall(self) -> str:
         """The share of all rows."""
         return percent(self.population)

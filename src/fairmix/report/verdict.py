@@ -165,7 +165,7 @@ def box(
     'measured'
     """
     left = unjudged_text(verdict.unjudged)
-    unjudged = (f"Not judged: {left}.",) if left else ()
+    unjudged: tuple[str, ...] = (f"Not judged: {left}.",) if left else ()
     hidden = [name for name in left_out if name not in verdict.unjudged]
     if hidden:
         unjudged += (f"Not shown: {unjudged_text(dict.fromkeys(hidden, 0))}.",)
@@ -297,8 +297,8 @@ def _explained(held: Certificate) -> tuple[str, ...]:
     if chance == HIDDEN:
         return ()
     return (
-        f"Chance explains a gap of {chance.replace('at most', 'up to')} on these held-out rows: the "
-        "map was tuned to other rows, and samples differ. 19 of 20 samples would show less.",
+        f"Chance explains a gap of {chance.replace('at most', 'up to')} on these held-out rows: "
+        "the map was tuned to other rows, and samples differ. 19 of 20 samples would show less.",
     )
 
 
@@ -391,7 +391,7 @@ def _by_chance(safe: SafeCounts, criterion: str) -> tuple[str, ...]:
 
 
 def _rates(table: FloatArray) -> FloatArray:
-    return table / table.sum(axis=1, keepdims=True)
+    return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
 def _certified(certificate: Certificate | None) -> tuple[str, ...]:
