@@ -98,7 +98,7 @@ def test_one_judged_group_is_no_verdict(folder):
     words = report()
     assert "The bound is not judged: fewer than two groups have enough rows." in words
     assert "Not judged: x (20 rows)." in words
-    assert "gap not judged balance not judged" in words
+    assert "gap not judged smallest ratio not judged balance not judged" in words
     assert 'class="verdict measured"' in Path("results/report.html").read_text("utf-8")
     told = " ".join(run("info", "results/model.fairmix").stdout.split())
     assert "not judged x 20 verdict not judged" in told

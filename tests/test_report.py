@@ -176,7 +176,7 @@ def test_a_front_holds_the_figures_of_its_rows_and_chooses_the_models_bound(fitt
     _, _, model, front = fitted
     chart = Page(render(profile, model=model, front=front)).chart("chart-front")
     values = chart["data"]["values"]
-    assert [value["gap"] for value in values] == pytest.approx(
+    assert [value["figure"] for value in values] == pytest.approx(
         [row.gap for row in front.rows], abs=5e-5
     )
     assert [value["quality"] for value in values] == pytest.approx(
@@ -303,7 +303,7 @@ def test_a_plain_mixture_has_no_bound_to_meet(fitted):
     assert said.state == "measured"
     assert said.sentence.startswith("No bound is set. ")
     assert f"is {plain.label_gap_:.4f}." in said.sentence
-    assert any("Shares are least even in cluster" in note for note in said.notes)
+    assert any("smallest ratio of two groups' rates is 0.550, in cluster" in n for n in said.notes)
 
 
 def model_of(word, *, bound=0.02, unjudged=0, **settings):
@@ -368,7 +368,9 @@ def test_the_box_is_of_both_verdicts(certificate, state, words):
 
 def test_a_missed_fit_is_missed_whatever_held_out_rows_say():
     model, profile = model_of("met")
-    model.gap_ = model.label_gap_ = 0.3
+    model.label_gap_ = 0.3
+    fairness = replace(model.fitted_.fairness, label_gap=0.3)
+    model.fitted_ = replace(model.fitted_, fairness=fairness)
     for certificate in (None, held_out("met", value=0.01), held_out("missed")):
         said = top(profile, model, certificate)
         assert (said.state, said.sentence[:20]) == ("missed", "The bound is missed:")
@@ -402,7 +404,7 @@ def test_a_bound_that_is_not_judged_is_neither_met_nor_missed():
     words = Page(html).words
     assert 'class="verdict measured"' in html
     assert "The bound is not judged: fewer than two groups have enough rows." in words
-    assert "gap not judged balance not judged" in words
+    assert "gap not judged smallest ratio not judged balance not judged" in words
     assert "share of all 600 rows: where" in words
     front = ParetoFront((FrontRow(0.1, *[np.nan] * 4, 9.0, 2.5, 3, "not judged"),), (model,))
     assert (
@@ -432,14 +434,20 @@ def test_the_worst_cluster_is_named_or_said_to_be_hidden():
     sex = np.repeat(["f", "m"], 1000)
     profile = Profile.from_frame(pd.DataFrame({"x": labels * 1.0}), labels, sex)
     notes = top(profile).notes
-    assert "Shares may be least even in a cluster whose counts are hidden." in notes
+    assert (
+        "The smallest ratio of two groups' rates is in cluster 0, whose counts are hidden. "
+        "It is below 0.8." in notes
+    )
     assert "The groups differ most in a cluster whose counts are hidden." in notes
-    assert not any("least even in cluster 1" in note for note in notes)
+    assert not any("in cluster 1" in note for note in notes)
     counts[0] = [30, 120, 850]
     labels = np.concatenate([np.repeat([0, 1, 2], row) for row in counts])
     profile = Profile.from_frame(pd.DataFrame({"x": labels * 1.0}), labels, sex)
     notes = " ".join(top(profile).notes)
-    assert "Shares are least even in cluster 0, which has 21.5% of the rows: it is 7.0% f" in notes
+    assert (
+        "The smallest ratio of two groups' rates is 0.075, in cluster 0, which holds 3.0% of f and "
+        "40.0% of m. That cluster has 21.5% of the rows; 7.0% of them are f, against 50.0% of all"
+    ) in notes
     assert "The groups differ most in cluster 0, which holds 3.0% of f and 40.0% of m." in notes
 
 

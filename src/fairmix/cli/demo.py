@@ -62,13 +62,19 @@ def demo(
     adult = load_adult()
     X = paper_preprocessing(adult.X)
     women = np.asarray(adult.sex) == "Female"
-    typer.echo(head_text(*X.shape, clusters))
+    typer.echo(head_text(len(X), X.shape[1], clusters))
 
     def measure(method: str, labels: IntArray, started: float) -> DemoRow:
         # First, so that the time of the figures below is not in it.
         seconds = time.perf_counter() - started
-        fairness = [figure(labels, adult.sex) for figure in (gap, rate_ratio, balance)]
-        return DemoRow(method, clustering_cost(X, labels), *fairness, seconds)
+        return DemoRow(
+            method,
+            cost=clustering_cost(X, labels),
+            gap=gap(labels, adult.sex),
+            ratio=rate_ratio(labels, adult.sex),
+            balance=balance(labels, adult.sex),
+            seconds=seconds,
+        )
 
     started = time.perf_counter()
     rows = [measure("K-means", kmeans_labels(X, clusters, seed), started)]

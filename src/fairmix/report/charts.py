@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairmix.criteria import LIMITS
 from fairmix.report.figures import HIDDEN
 from fairmix.results.verdict import MISSED, NO_BOUND
 from fairmix.trials.rows import dominated_points
@@ -72,34 +73,38 @@ def _quality(front: ParetoFront) -> str:
     return "nll" if any(isnan(row.cost) for row in front.rows) else "cost"
 
 
-def front_chart(front: ParetoFront, gaps: Sequence[str], chosen: int) -> dict[str, Any]:
-    """Quality against gap; a click or a key sets the signal ``chosen``.
+def front_chart(front: ParetoFront, texts: Sequence[str], chosen: int) -> dict[str, Any]:
+    """Quality against what the rule bounds; a click or a key sets the signal ``chosen``.
 
-    ``gaps`` are the gaps as the table prints them; a point without one is left out.
+    ``texts`` are gaps, ratios or balances as the table prints them; a point without one is left
+    out.
     """
     quality = _quality(front)
-    # By the gaps that are shown: the order of exact ones would tell more.
-    shown = [float(gap.removeprefix("at most ")) if gap != HIDDEN else inf for gap in gaps]
-    points = zip(shown, (getattr(row, quality) for row in front.rows), strict=True)
+    limit = LIMITS[front.rows[0].rule]
+    # By the figures that are shown: the order of exact ones would tell more.
+    shown = [float(text.removeprefix("at most ")) if text != HIDDEN else inf for text in texts]
+    # Lower is better on both axes, as for a gap.
+    evenness = [-x if limit.at_least and x < inf else x for x in shown]
+    points = zip(evenness, (getattr(row, quality) for row in front.rows), strict=True)
     beaten = dominated_points(list(points))
     rows = [
         {
             "index": i,
-            "gap": shown[i],
+            "figure": shown[i],
             "quality": float(f"{getattr(row, quality):.6g}"),
             "kind": _kind(row.verdict, below),
             "front": not below,
-            "tip": _tip(row, gap, quality),
+            "tip": _tip(row, text, quality),
         }
-        for i, (row, gap, below) in enumerate(zip(front.rows, gaps, beaten, strict=True))
-        if gap != HIDDEN
+        for i, (row, text, below) in enumerate(zip(front.rows, texts, beaten, strict=True))
+        if text != HIDDEN
     ]
     # In the order of KINDS, so that the legend has only what there is and always reads alike.
     kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
     x: dict[str, Any] = {
-        "field": "gap",
+        "field": "figure",
         "type": "quantitative",
-        "title": "gap (lower is more even)",
+        "title": f"{limit.noun} ({'higher' if limit.at_least else 'lower'} is more even)",
         "axis": {"tickCount": 5, "format": "~g"},
     }
     y: dict[str, Any] = {
@@ -217,7 +222,8 @@ def _kind(verdict: str, beaten: bool) -> str:
     return "beaten by another point" if beaten else "on the front"
 
 
-def _tip(row: Any, gap: str, quality: str) -> str:
-    bound = "no bound" if row.max_gap == inf else f"bound {row.max_gap:g}"
+def _tip(row: Any, text: str, quality: str) -> str:
+    bound = "no bound" if row.plain else f"bound {row.bound:g}"
     name = "cost" if quality == "cost" else "negative log-likelihood"
-    return f"{bound}: gap {gap}, {name} {getattr(row, quality):,.5g}"
+    noun = LIMITS[row.rule].noun
+    return f"{bound}: {noun} {text}, {name} {getattr(row, quality):,.5g}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil, floor, inf
 from typing import TypeVar
 
 import numpy as np
@@ -28,6 +28,7 @@ __all__ = [
     "SafeCounts",
     "Share",
     "open_to_readers",
+    "rounded_down",
     "rounded_up",
     "safe_shares",
     "safe_tables",
@@ -152,6 +153,18 @@ class SafeCounts:
         said = figure(next(worlds))
         return said if all(figure(world) == said for world in worlds) else None
 
+    def tell_each(self, figures: Callable[[FloatArray], Sequence[T]]) -> list[T | None]:
+        """As `tell`, for a figure of each group: each is told or not by itself."""
+        if not self.has_cells:
+            return [None] * len(self.counts)
+        worlds = self.worlds
+        first = list(figures(next(worlds)))
+        same = [True] * len(first)
+        for world in worlds:
+            found = figures(world)
+            same = [s and a == b for s, a, b in zip(same, first, found, strict=True)]
+        return [said if told else None for said, told in zip(first, same, strict=True)]
+
     def count(self, group: int, cluster: int) -> str:
         """The rows of a group in a cluster."""
         return HIDDEN if self.hidden[group, cluster] else count(self.counts[group, cluster])
@@ -244,6 +257,26 @@ def rounded_up(number: float, sizes: ArrayLike, *, rows: int = 1, cap: float = i
     if groups.min() >= MANY and rows == 1:
         return value(number)
     return at_most(min(_up(number, rows / float(groups.min())), cap))
+
+
+def rounded_down(number: float, sizes: ArrayLike) -> str:
+    """A ratio of rows whose counts are not on the page, rounded down.
+
+    To hundredths where groups have many rows, else to tenths: a ratio is of the counts of one
+    cluster, of which small ones have few ratios.
+
+    Examples
+    --------
+    >>> rounded_down(0.7832, [5000, 3000]), rounded_down(0.7832, [50, 3000])
+    ('at least 0.78', 'at least 0.70')
+    """
+    groups = np.asarray(sizes, dtype=np.float64)
+    if not np.isfinite(number):
+        return value(number)
+    if not len(groups) or groups.min() < FEWEST:
+        return HIDDEN
+    step = 0.01 if groups.min() >= MANY else 0.1
+    return f"at least {floor(number / step + 1e-9) * step:.2f}"
 
 
 @dataclass(frozen=True)

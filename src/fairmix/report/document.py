@@ -15,7 +15,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairmix.criteria import CRITERIA
+from fairmix.criteria import CRITERIA, LIMITS
 from fairmix.input.groups import UNKNOWN_TITLE
 from fairmix.report.charts import convergence_charts, front_chart
 from fairmix.report.disclosure import (
@@ -23,15 +23,16 @@ from fairmix.report.disclosure import (
     SMALLEST,
     SafeCounts,
     Says,
-    rounded_up,
     safe_tables,
 )
 from fairmix.report.facts import data_facts, key_figures, model_facts
 from fairmix.report.features import portraits
 from fairmix.report.figures import HIDDEN, count, cut, value
+from fairmix.report.ratios import down, group_ratios, smallest_ratio_text
 from fairmix.report.shares import BARS, panel
 from fairmix.report.verdict import (
     box,
+    certified_text,
     compared,
     criterion_of,
     fit_gap,
@@ -39,6 +40,7 @@ from fairmix.report.verdict import (
     is_bounded,
     judged,
     label_gap,
+    observed_text,
     said_of,
     soft_gap,
 )
@@ -140,6 +142,9 @@ def render(
         "rows": count(profile.n_rows),
         "figures": key_figures(profile, safe, criterion, verdict, gap),
         "shares": panel(safe, profile.clusters, profile.groups, criterion),
+        "ratios": group_ratios(safe, profile.clusters, profile.groups)
+        if len(profile.groups) > 1
+        else None,
         "has_cells": safe.has_cells,
         "alone": alone,
         "portraits": portraits(profile, safe, sorted(largest.tolist())),
@@ -256,21 +261,28 @@ def _front(
         table.gap(criterion, cap=_cap(m)) for table, m in zip(tables, front.models, strict=True)
     ] or [value(row.gap) for row in front.rows]
     chosen = _chosen(front, model)
-    if not alone and any(gap != HIDDEN for gap in gaps):
-        charts["front"] = front_chart(front, gaps, chosen)
     balances = [table.balance() for table in tables] or [value(row.balance) for row in front.rows]
+    ratios = [smallest_ratio_text(t) for t in tables] or [down(row.ratio) for row in front.rows]
+    noun = LIMITS[front.rows[0].rule].noun if front.rows else "gap"
+    bounded = {"gap": gaps, "ratio": ratios, "balance": balances}[noun]
+    if not alone and any(text != HIDDEN for text in bounded):
+        charts["front"] = front_chart(front, bounded, chosen)
     rows = [
         {
-            "bound": _bound(row.max_gap),
+            "bound": "none" if row.plain else f"{row.bound:g}",
             "gap": gap,
+            "ratio": ratio,
             "balance": balance,
+            "bounded": text,
             # Only NaN differs from itself: mixtures of categories have no cost.
             "cost": cell("cost", row.cost) if row.cost == row.cost else "none",
             "nll": value(row.nll),
             "clusters": row.non_empty,
             "verdict": row.verdict,
         }
-        for row, gap, balance in zip(front.rows, gaps, balances, strict=True)
+        for row, gap, ratio, balance, text in zip(
+            front.rows, gaps, ratios, balances, bounded, strict=True
+        )
     ]
     bars = min(BARS, FRONT_BARS // max(1, len(tables)))
     panels = [
@@ -281,6 +293,7 @@ def _front(
     sizes = {int(m.group_sizes_.sum()) for m in front.models if m.group_sizes_.min() >= FEWEST}
     sizes -= {profile.n_rows}
     return {
+        "noun": noun,
         "rows": rows,
         "costs": not alone and any(row.cost == row.cost for row in front.rows),
         "nlls": not alone,
@@ -293,20 +306,18 @@ def _front(
 def _chosen(front: ParetoFront, model: FairMixture | None) -> int:
     """The point of the report's model, else the tightest bound that is met."""
     if model is not None and model.fairness_strength == "auto":
+        limit = model.fitted_.rule.limit
         for i, row in enumerate(front.rows):
-            if row.max_gap == model.fitted_.rule.max_gap:
+            if limit is not None and (row.rule, row.bound) == (limit.parameter, limit.bound):
                 return i
     return next((i for i, row in enumerate(front.rows) if row.met), 0)
-
-
-def _bound(max_gap: float) -> str:
-    return "none" if max_gap == inf else f"{max_gap:g}"
 
 
 def _cap(model: FairMixture) -> float:
     """What the gap of a fit is known to be at most: its bound, if that is met."""
     found = verdict_of(model)
-    return max(found.bound, found.resolution) if found.holds else inf
+    on_gap = found.holds and not found.at_least
+    return max(found.bound, found.resolution) if on_gap else inf
 
 
 def _certified(certificate: Certificate) -> dict[str, Any]:
@@ -315,8 +326,8 @@ def _certified(certificate: Certificate) -> dict[str, Any]:
     # Held-out rows are people too, and their counts are nowhere on the page.
     return {
         "confidence": f"{100 * certificate.confidence:.4g}%",
-        "bound": rounded_up(certificate.upper_bound, held, rows=5),
-        "observed": rounded_up(certificate.value, held),
+        "bound": certified_text(certificate),
+        "observed": observed_text(certificate),
         "criterion": certificate.criterion.replace("_", " "),
         "of": certificate.of,
         "rows": count(sum(sizes.values())),

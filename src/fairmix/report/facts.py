@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fairmix.report.disclosure import SafeCounts, share_of
 from fairmix.report.figures import count, cut, value
+from fairmix.report.ratios import smallest_ratio_text
 from fairmix.report.verdict import unjudged_text
 from fairmix.results.profile import Categories, Numbers, Profile
 from fairmix.results.verdict import NOT_JUDGED, Verdict
@@ -48,6 +49,9 @@ def key_figures(
     told = verdict.word != NOT_JUDGED
     return {
         criterion.replace("_", " "): gap.replace("at most", "≤") if told else NOT_JUDGED,
+        "smallest ratio": smallest_ratio_text(safe)
+        if told and len(profile.groups) > 1
+        else NOT_JUDGED,
         "balance": safe.balance() if told and len(profile.groups) > 1 else NOT_JUDGED,
         "best balance": _best_balance(safe),
         "clusters": f"{filled} of {profile.n_clusters}"

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.criteria import CRITERIA
-from fairmix.report.disclosure import FEWEST, SafeCounts, Says, rounded_up
+from fairmix.criteria import CRITERIA, SmallestRatio, limit_of, smallest_ratio
+from fairmix.report.disclosure import FEWEST, SafeCounts, Says, rounded_down, rounded_up
 from fairmix.report.figures import HIDDEN, at_most, count, cut, percent, value
+from fairmix.report.ratios import down, ratio_notes
 from fairmix.results.certificate import Certificate, chance_gap
-from fairmix.results.profile import Profile, share_interval
+from fairmix.results.profile import Profile
 from fairmix.results.verdict import (
     MET,
     MET_FOR_JUDGED,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Box",
     "box",
+    "certified_text",
     "compared",
     "criterion_of",
     "fit_gap",
@@ -39,6 +41,7 @@ __all__ = [
     "is_bounded",
     "judged",
     "label_gap",
+    "observed_text",
     "said_of",
     "soft_gap",
     "unjudged_text",
@@ -46,9 +49,9 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-# Ratio of two groups' rates below which a cluster is worth a sentence: the four fifths that
-# guidelines on selection name, as a reason to look, not as a verdict.
-UNEVEN = 0.8
+# What each rule on a ratio compares, and the figure whose chance is told beside it.
+RATIOS = {"min_ratio": "shares", "min_balance": "rows"}
+CHANCE_OF = {"min_ratio": "rate_ratio", "min_balance": "balance"}
 CLOSE = 1e-9  # two gaps of the same labels differ by rounding only
 LISTED = 12  # names before "and 8 more"
 
@@ -135,10 +138,9 @@ def said_of(groups: Sequence[str], verdict: Verdict, criterion: str, of: str) ->
 
     def word(counts: FloatArray) -> str:
         # All groups of the table are judged: the others have been left out of it.
-        found = judge_counts(
-            counts, groups, verdict.bound, criterion=criterion, min_group_size=1, of=of
-        )
-        return found.word
+        limit = limit_of({verdict.parameter: verdict.bound, "criterion": criterion})
+        assert limit is not None
+        return judge_counts(counts, groups, limit, min_group_size=1, of=of).word
 
     return word
 
@@ -184,20 +186,21 @@ def box(
         return Box("measured", said, (*unjudged, *_certified(certificate)))
     notes = (
         *unjudged,
-        *_where(profile, safe, criterion),
-        *_uneven(profile, safe),
-        *_by_chance(safe, criterion),
+        # Beside a bound on a ratio, the largest difference would only distract.
+        *(() if verdict.at_least else _where(profile, safe, criterion)),
+        *ratio_notes(profile, safe, verdict, "labels" if model is None else model.gap_of),
+        *_by_chance(safe, verdict, criterion),
         *_certified(certificate),
     )
-    measure = CRITERIA[criterion].words
+    measure = _measured(verdict, criterion)
     if verdict.word == NO_BOUND:
         said = f"No bound is set. {_capital(measure)} is {safe.gap(criterion)}."
         return Box("measured", said, notes)
-    text = label_gap(safe, verdict, criterion, model, bool(hidden))
+    text = _label_figure(safe, verdict, criterion, model, bool(hidden))
     if model is not None and model.gap_of == "probabilities":
         notes = (f"For the labels it is {text}.", *notes)
         measure += ", measured by probabilities,"
-        text = soft_gap(model, safe)
+        text = _soft_figure(model, safe, verdict)
     if model is not None and not hidden and not _same_rows(model, safe):
         fit = fit_gap(model, safe, text)
         notes = (
@@ -210,18 +213,54 @@ def box(
     return _against_bound(verdict, measure, text, held, notes, shows_sizes=not hidden)
 
 
+def _measured(verdict: Verdict, criterion: str) -> str:
+    """What the rule is on, in words."""
+    if verdict.parameter not in RATIOS:
+        return CRITERIA[criterion].words
+    none = np.ones(0)
+    return SmallestRatio(none, none, none, what=RATIOS[verdict.parameter]).words
+
+
+def _label_figure(
+    safe: SafeCounts, verdict: Verdict, criterion: str, model: FairMixture | None, tiny: bool
+) -> str:
+    """What the rule is on, of the labels."""
+    if not verdict.at_least:
+        return label_gap(safe, verdict, criterion, model, tiny)
+    said = safe.tell(lambda table: down(_figure(table, verdict, criterion)))
+    judged_here = model is None or model.gap_of == "labels"
+    return said or (_known(verdict) if judged_here else HIDDEN)
+
+
+def _soft_figure(model: FairMixture, safe: SafeCounts, verdict: Verdict) -> str:
+    """What the rule is on, of the probabilities; near labels, so hidden where they are."""
+    if not verdict.at_least:
+        return soft_gap(model, safe)
+    return _known(verdict) if safe.hidden.any() else down(verdict.value)
+
+
+def _known(verdict: Verdict) -> str:
+    """What the verdict on a ratio says in any case."""
+    # How many rows are forgiven depends on the counts of one cluster.
+    if verdict.forgiven:
+        return HIDDEN
+    return f"{'at least' if verdict.holds else 'below'} {verdict.bound:g}"
+
+
 def label_gap(
     safe: SafeCounts, verdict: Verdict, criterion: str, model: FairMixture | None, tiny: bool
 ) -> str:
     """The gap of the labels on these rows; ``tiny``: a judged group is too small to show."""
     cap = np.inf
-    if verdict.holds and (model is None or model.gap_of == "labels"):
+    on_gap = not verdict.at_least
+    if verdict.holds and on_gap and (model is None or model.gap_of == "labels"):
         # That it is at most this is what the verdict says.
         cap = max(verdict.bound, 0.0 if tiny else verdict.resolution)
     if not tiny:
         return safe.gap(criterion, cap=cap)
     # The resolution depends on the size of a group that is hidden.
-    return at_most(cap) if verdict.holds and verdict.value <= verdict.bound else HIDDEN
+    known = on_gap and verdict.holds and verdict.value <= verdict.bound
+    return at_most(cap) if known else HIDDEN
 
 
 def fit_gap(model: FairMixture, safe: SafeCounts, here: str) -> str:
@@ -239,7 +278,7 @@ def soft_gap(model: FairMixture, safe: SafeCounts) -> str:
     if not safe.hidden.any():
         return value(model.soft_gap_)
     met = model.gap_of == "probabilities" and model.verdict_ in (MET, MET_FOR_JUDGED)
-    cap = max(float(model.max_gap), float(model.resolution_)) if met else np.inf
+    cap = max(model.fitted_.rule.max_gap, float(model.resolution_)) if met else np.inf
     return rounded_up(model.soft_gap_, model.group_sizes_, rows=5, cap=cap)
 
 
@@ -255,17 +294,22 @@ def _against_bound(
     """The verdict on the rows of the report and, where some were held out, on those."""
     state = {MET: "met", MET_FOR_JUDGED: "partly", MISSED: "missed"}[verdict.word]
     title = f"The bound is {verdict.word}"
-    bound = f"{verdict.bound:g}"
-    if verdict.holds and verdict.value > verdict.bound:
-        bound += " (met as closely as whole rows allow"
-        # It follows from the sizes of the groups, so it is told where they are.
-        bound += f", to within {verdict.resolution:.2g})" if shows_sizes else ")"
+    asked = f"the bound is {verdict.bound:g}"
+    if verdict.at_least:
+        asked = f"at least {verdict.bound:g} is asked for"
+    if verdict.forgiven:
+        asked += " (met as closely as whole rows allow"
+        # It follows from the sizes of the groups, so it is told where they are. That of a ratio
+        # follows from the counts of a cluster.
+        told = shows_sizes and not verdict.at_least
+        asked += f", to within {verdict.resolution:.2g})" if told else ")"
     if held is None:
-        return Box(state, f"{title}: {measure} is {text}, and the bound is {bound}.", notes)
+        return Box(state, f"{title}: {measure} is {text}, and {asked}.", notes)
     fresh = held.verdict
     if verdict.holds and held.by_chance:
         state = "chance"
-        title += " on the rows of the fit; held-out rows are above it, within chance"
+        side = "below" if verdict.at_least else "above"
+        title += f" on the rows of the fit; held-out rows are {side} it, within chance"
     elif verdict.holds and fresh.word == MISSED:
         state = "missed"
         title = (
@@ -277,14 +321,18 @@ def _against_bound(
         title += " on the rows of the fit; held-out rows are too few to judge"
     if fresh.met is not None:
         cap = max(fresh.bound, fresh.resolution) if fresh.holds else np.inf
-        seen = rounded_up(fresh.value, held_sizes(held), cap=cap)
+        seen = (
+            rounded_down(fresh.value, held_sizes(held))
+            if fresh.at_least
+            else rounded_up(fresh.value, held_sizes(held), cap=cap)
+        )
         text += f" on the rows of the fit and {seen} on held-out rows"
         notes = (*_explained(held), *notes)
     # Those of the fit have been named already.
     left = unjudged_text({n: k for n, k in fresh.unjudged.items() if n not in verdict.unjudged})
     if left:
         notes = (f"Not judged among the held-out rows: {left}.", *notes)
-    return Box(state, f"{title}: {measure} is {text}, and the bound is {bound}.", notes)
+    return Box(state, f"{title}: {measure} is {text}, and {asked}.", notes)
 
 
 def held_sizes(held: Certificate) -> list[int]:
@@ -293,12 +341,16 @@ def held_sizes(held: Certificate) -> list[int]:
 
 
 def _explained(held: Certificate) -> tuple[str, ...]:
-    chance = rounded_up(held.chance, held_sizes(held), rows=5)
+    at_least, noun = held.verdict.at_least, held.verdict.noun
+    if at_least:
+        chance = rounded_down(held.chance, held_sizes(held)).replace("at least", "down to")
+    else:
+        chance = rounded_up(held.chance, held_sizes(held), rows=5).replace("at most", "up to")
     if chance == HIDDEN:
         return ()
     return (
-        f"Chance explains a gap of {chance.replace('at most', 'up to')} on these held-out rows: "
-        "the map was tuned to other rows, and samples differ. 19 of 20 samples would show less.",
+        f"Chance explains a {noun} of {chance} on these held-out rows: the map was tuned to other "
+        f"rows, and samples differ. 19 of 20 samples would show {'more' if at_least else 'less'}.",
     )
 
 
@@ -342,37 +394,8 @@ def _where(profile: Profile, safe: SafeCounts, criterion: str) -> tuple[str, ...
     )
 
 
-def _uneven(profile: Profile, safe: SafeCounts) -> tuple[str, ...]:
-    """The cluster with the least even shares: in a small one a small gap does not forbid them."""
-
-    def worst(table: FloatArray) -> tuple[int, int]:
-        sizes, members = table.sum(axis=0), table.sum(axis=1)
-        filled = np.flatnonzero(sizes > 0)
-        rates = table[:, filled] / members[:, None]
-        ratios = rates.min(axis=0) / rates.max(axis=0)
-        k, g = int(filled[ratios.argmin()]), int(rates[:, ratios.argmin()].argmin())
-        _, highest = share_interval(table[g, k], sizes[k])
-        # Where the interval reaches the overall share, chance may have made the cluster uneven.
-        if ratios.min() >= UNEVEN or highest >= members[g] / table.sum():
-            return (-1, -1)
-        return k, g
-
-    found = safe.tell(worst)
-    if found is None or (found[0] >= 0 and safe.hidden[:, found[0]].any()):
-        return ("Shares may be least even in a cluster whose counts are hidden.",)
-    k, g = found
-    if k < 0:
-        return ()
-    return (
-        f"Shares are least even in cluster {cut(profile.clusters[k])}, which has "
-        f"{percent(safe.sizes[k] / safe.counts.sum())} of the rows: it is "
-        f"{percent(safe.counts[g, k] / safe.sizes[k])} {cut(profile.groups[g])}, against "
-        f"{percent(safe.group_sizes[g] / safe.counts.sum())} in all rows.",
-    )
-
-
-def _by_chance(safe: SafeCounts, criterion: str) -> tuple[str, ...]:
-    """What chance alone would show."""
+def _by_chance(safe: SafeCounts, verdict: Verdict, criterion: str) -> tuple[str, ...]:
+    """What chance alone would show of what the rule is on."""
     if not safe.has_cells:
         return ()
     # Sums of probabilities are whole only up to rounding.
@@ -381,23 +404,49 @@ def _by_chance(safe: SafeCounts, criterion: str) -> tuple[str, ...]:
     # draws the level of the quantile has a standard error of one point, sqrt(0.95 * 0.05 / 500),
     # which is enough for a sentence.
     sizes = safe.estimate.sum(axis=0)
-    usual = chance_gap(sizes, whole, criterion=criterion, n_draws=500).quantile95
-    below = safe.tell(lambda table: CRITERIA[criterion].value(_rates(table)) <= usual)
+    name = CHANCE_OF.get(verdict.parameter, criterion)
+    usual = chance_gap(sizes, whole, criterion=name, n_draws=500).quantile95
+    below = safe.tell(lambda table: _figure(table, verdict, criterion) <= usual)
     word = "" if below is None else f"; this one is {'below' if below else 'above'} that"
+    side = "above" if verdict.at_least else "below"
     return (
-        f"By chance alone, 19 of 20 samples of this size from an even population would show a gap "
-        f"below {value(usual)}{word}.",
+        f"By chance alone, 19 of 20 samples of this size from an even population would show a "
+        f"{verdict.noun} {side} {value(usual)}{word}.",
     )
+
+
+def _figure(table: FloatArray, verdict: Verdict, criterion: str) -> float:
+    """What the rule is on, of counts."""
+    if verdict.parameter == "min_balance":
+        return smallest_ratio(table)
+    rates = _rates(table)
+    return smallest_ratio(rates) if verdict.at_least else CRITERIA[criterion].value(rates)
 
 
 def _rates(table: FloatArray) -> FloatArray:
     return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
+def certified_text(certificate: Certificate) -> str:
+    """What the held-out rows prove, as far as it may be told."""
+    sizes = held_sizes(certificate)
+    if certificate.at_least:
+        return rounded_down(certificate.bound, sizes)
+    return rounded_up(certificate.bound, sizes, rows=5)
+
+
+def observed_text(certificate: Certificate) -> str:
+    """What they show."""
+    sizes = held_sizes(certificate)
+    if certificate.at_least:
+        return rounded_down(certificate.value, sizes)
+    return rounded_up(certificate.value, sizes)
+
+
 def _certified(certificate: Certificate | None) -> tuple[str, ...]:
     if certificate is None:
         return ()
-    bound = rounded_up(certificate.upper_bound, held_sizes(certificate), rows=5)
+    bound = certified_text(certificate)
     if bound == HIDDEN:
         return ()
     return (

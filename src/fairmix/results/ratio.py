@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fairmix.criteria.bounds import ROUNDING
+
 __all__ = ["FOUR_FIFTHS", "LeastRatio", "least_ratio"]
 
 # The rule of thumb of the US Uniform Guidelines on employee selection (1978), 29 CFR 1607.4 D, and
@@ -46,7 +48,7 @@ class LeastRatio:
     @property
     def passes(self) -> bool:
         """Whether it keeps the four-fifths rule."""
-        return self.value >= FOUR_FIFTHS
+        return self.value >= FOUR_FIFTHS - ROUNDING
 
 
 def least_ratio(
