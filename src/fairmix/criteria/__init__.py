@@ -2,9 +2,12 @@
 
 from fairmix.criteria._base import Ball, Criterion, Face, OwnBound, Seminorm
 from fairmix.criteria.aggregates import LargestOverClusters, SumOverClusters, smallest_ratio
+from fairmix.criteria.attributes import EachAttribute
 from fairmix.criteria.limits import (
     LIMITS,
     MAX_GAP,
+    AnyLimit,
+    ByAttribute,
     Limit,
     MaxGap,
     MinBalance,
@@ -20,8 +23,11 @@ __all__ = [
     "CRITERIA",
     "LIMITS",
     "MAX_GAP",
+    "AnyLimit",
     "Ball",
+    "ByAttribute",
     "Criterion",
+    "EachAttribute",
     "Face",
     "LargestOverClusters",
     "Limit",

@@ -103,10 +103,11 @@ class Criterion(Protocol):
 
     @property
     def conic(self) -> bool:
-        """Whether the allowed rates are a cone in each cluster.
+        """Whether the allowed rates are a cone in each cluster."""
 
-        The multipliers of a cone need not add up to zero over the groups.
-        """
+    @property
+    def contrasting(self) -> bool:
+        """Whether multipliers add up to zero over the groups, in each cluster."""
 
     def cone(self, bound: float) -> FloatArray | None:
         """Rows A (J, M) of a cone, in which rates r are allowed if ``A r <= 0``; else None."""
@@ -160,6 +161,11 @@ class Ball(ABC):
     def conic(self) -> bool:
         """A ball is no cone."""
         return False
+
+    @property
+    def contrasting(self) -> bool:
+        """Equal changes of all groups change nothing."""
+        return True
 
     def cone(self, bound: float) -> FloatArray | None:
         """None."""

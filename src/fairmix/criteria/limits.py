@@ -6,7 +6,7 @@ criterion and a bound on its value, which is all that solvers see.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
@@ -53,6 +53,9 @@ class Limit(Protocol):
     def tightened(self, margin: float, sizes: FloatArray) -> Self:
         """Stricter by so much, in the units of the bound, but not stricter than can be met."""
 
+    def of(self, attribute: str) -> Limit:
+        """That of an attribute, where there are several."""
+
 
 @dataclass(frozen=True)
 class MaxGap:
@@ -84,6 +87,10 @@ class MaxGap:
     def tightened(self, margin: float, sizes: FloatArray) -> Self:
         """Smaller by the margin."""
         return replace(self, bound=max(0.0, self.bound - margin))
+
+    def of(self, attribute: str) -> Limit:
+        """The same for all."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,10 @@ class MinRatio:
         """Larger by the margin."""
         return replace(self, bound=min(1.0, self.bound + margin))
 
+    def of(self, attribute: str) -> Limit:
+        """The same for all."""
+        return self
+
 
 @dataclass(frozen=True)
 class MinBalance:
@@ -153,6 +164,10 @@ class MinBalance:
         """Larger by the margin."""
         return replace(self, bound=min(best_balance(sizes), self.bound + margin))
 
+    def of(self, attribute: str) -> Limit:
+        """The same for all."""
+        return self
+
 
 def best_balance(sizes: FloatArray) -> float:
     """The largest Balance that all clusters can have at once, for groups of these sizes.
@@ -165,7 +180,35 @@ def best_balance(sizes: FloatArray) -> float:
     return float(np.min(sizes) / np.max(sizes))
 
 
-def limit_of(parameters: Mapping[str, Any]) -> Limit | None:
+@dataclass(frozen=True)
+class ByAttribute:
+    """A limit for each of several attributes, by name, all of one kind."""
+
+    limits: Mapping[str, Limit]
+
+    @property
+    def parameter(self) -> str:
+        """The parameter that sets them."""
+        return next(iter(self.limits.values())).parameter
+
+    def of(self, attribute: str) -> Limit:
+        """That of an attribute."""
+        return self.limits[attribute]
+
+    def check(self, titles: Sequence[str]) -> None:
+        """Refuse names that are not those of the attributes."""
+        if set(titles) != set(self.limits):
+            raise ValueError(
+                f"{self.parameter} names the attributes {sorted(self.limits)}, but those that are "
+                f"compared are {sorted(titles)}. Give a number for each of them, or one for all; "
+                "attributes='each' compares several columns each by itself."
+            )
+
+
+AnyLimit = Limit | ByAttribute
+
+
+def limit_of(parameters: Mapping[str, Any]) -> AnyLimit | None:
     """The limit that the parameters of an estimator set, those left out at their defaults.
 
     None where a strength takes the place of a bound. Which may go together, the estimator checks.
@@ -177,11 +220,19 @@ def limit_of(parameters: Mapping[str, Any]) -> Limit | None:
     """
     if parameters.get("fairness_strength", "auto") != "auto":
         return None
-    for limit in (MinRatio, MinBalance):
-        if parameters.get(limit.parameter) is not None:
-            return limit(float(parameters[limit.parameter]))
-    bound = parameters.get("max_gap", "auto")
-    return MaxGap(MAX_GAP if bound == "auto" else float(bound), parameters.get("criterion", "gap"))
+    criterion = parameters.get("criterion", "gap")
+    makers: dict[str, Callable[[float], Limit]] = {
+        "min_ratio": MinRatio,
+        "min_balance": MinBalance,
+        "max_gap": lambda bound: MaxGap(bound, criterion),
+    }
+    for name, make in makers.items():
+        given = parameters.get(name)
+        if isinstance(given, Mapping):
+            return ByAttribute({title: make(float(bound)) for title, bound in given.items()})
+        if given is not None and given != "auto":
+            return make(float(given))
+    return MaxGap(MAX_GAP, criterion)
 
 
 #: Limits by the parameter that sets them.

@@ -215,6 +215,11 @@ class SmallestRatio:
         """In every cluster."""
         return True
 
+    @property
+    def contrasting(self) -> bool:
+        """A change of all groups alike changes their ratio."""
+        return False
+
     def cone(self, bound: float) -> FloatArray:
         """Rows A of length one with ``A r <= 0`` for the allowed rates of a cluster, (J, M)."""
         n_groups = len(self.scales)

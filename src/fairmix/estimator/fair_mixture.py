@@ -30,7 +30,7 @@ from fairmix.fitting.learn import Checkpoint, learn
 from fairmix.fitting.schedule import Settings
 from fairmix.fitting.stream import Stream, counted_rows
 from fairmix.input.columns import Columns
-from fairmix.input.groups import MissingGroups, judged_groups, match_groups, warn_of_target
+from fairmix.input.groups import MissingGroups, match_groups, seated_groups, warn_of_target
 from fairmix.input.opening import (
     Reading,
     check_judged,
@@ -149,6 +149,13 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         What a missing value in ``sensitive_features`` is: an error; ``"drop"``: such rows count
         for nothing while learning, and get a label like rows of unknown group; ``"group"``: the
         group "missing".
+    attributes : {"intersect", "each"}, default="intersect"
+        What several columns of ``sensitive_features`` are. ``"intersect"``: their intersections
+        are the groups. ``"each"``: every column is an attribute with groups and a bound of its
+        own, women against men and one race against another, without the small groups of
+        intersections. ``max_gap``, ``min_ratio`` and ``min_balance`` may then be a dict of numbers
+        by the name of the attribute, and ``min_group_size`` counts within an attribute. ``gap_``,
+        ``ratio_`` and ``balance_`` are those of the worst attribute. There is no ``partial_fit``.
     covariance_type : str, default="tied-spherical"
         ``"tied-spherical"`` (the paper's sigma^2 I), ``"spherical"``, ``"tied-diag"``,
         ``"diag"``, ``"tied"`` or ``"full"``.
@@ -252,7 +259,10 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
     converged_ : bool
         Whether it ended before ``max_iter``.
     groups_ : ndarray of str
-        Names of the groups that are judged, without groups empty.
+        Names of the groups that are judged, without groups empty. With ``attributes="each"``, of
+        all attributes one after the other, each as "attribute: group".
+    attributes_ : list of str
+        The attributes of ``attributes="each"``, where there are several; else empty.
     group_sizes_ : ndarray of int
         Rows of each of them.
     unjudged_groups_ : dict of str to int
@@ -289,9 +299,9 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
     # Keys of a register are a view of it: what is added later is allowed from then on.
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "max_gap": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
-        "min_ratio": [Interval(Real, 0, 1, closed="right"), None],
-        "min_balance": [Interval(Real, 0, 1, closed="right"), None],
+        "max_gap": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left"), dict],
+        "min_ratio": [Interval(Real, 0, 1, closed="right"), None, dict],
+        "min_balance": [Interval(Real, 0, 1, closed="right"), None, dict],
         "margin": [StrOptions({"chance"}), Interval(Real, 0, 1, closed="left")],
         "fairness_strength": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "gap_of": [StrOptions({"labels", "probabilities"})],
@@ -301,6 +311,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         "criterion": [StrOptions(CRITERIA.keys())],
         "min_group_size": [Interval(Integral, 1, None, closed="left")],
         "missing_groups": [StrOptions({"error", "drop", "group"})],
+        "attributes": [StrOptions({"intersect", "each"})],
         "covariance_type": [StrOptions(FAMILIES.keys())],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "handle_unknown": [StrOptions({"error", "ignore"})],
@@ -327,9 +338,9 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         self,
         n_components: int = 2,
         *,
-        max_gap: float | str = "auto",
-        min_ratio: float | None = None,
-        min_balance: float | None = None,
+        max_gap: float | str | Mapping[str, float] = "auto",
+        min_ratio: float | Mapping[str, float] | None = None,
+        min_balance: float | Mapping[str, float] | None = None,
         margin: float | str = 0.0,
         fairness_strength: float | str = "auto",
         gap_of: str = "labels",
@@ -339,6 +350,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         criterion: str = "gap",
         min_group_size: int = 30,
         missing_groups: MissingGroups = "error",
+        attributes: str = "intersect",
         covariance_type: str = "tied-spherical",
         categorical_features: object = "from_dtype",
         handle_unknown: str = "error",
@@ -373,6 +385,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         self.criterion = criterion
         self.min_group_size = min_group_size
         self.missing_groups = missing_groups
+        self.attributes = attributes
         self.covariance_type = covariance_type
         self.categorical_features = categorical_features
         self.handle_unknown = handle_unknown
@@ -932,10 +945,9 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         if not fitted.model.aware:
             return rows, None
         check_groups_given(sensitive_features)
-        codes = judged_groups(
+        codes = seated_groups(
             group_values(X, sensitive_features),
-            fitted.groups.names,
-            fitted.groups.unjudged,
+            fitted.groups,
             n_rows=_num_samples(X),
             missing=self.missing_groups,
         )
@@ -982,6 +994,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
             missing_groups=self.missing_groups,
             min_group_size=self.min_group_size,
             compares=self.fairness_strength != 0,
+            each=self.attributes == "each",
             ties=Ties(by_group=self.assignment == "aware") if split else None,
             batch_size=self.batch_size,
             n_jobs=self._n_threads,

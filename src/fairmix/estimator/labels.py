@@ -130,8 +130,8 @@ def write_labels(model: Model, blocks: Blocks[Chunk], output: PathLike) -> Path:
     path = Path(output)
     # Without the temperature, as `Model.labels`: the bits must be those of a table in memory.
     logit_map = LogitMap(model.mixture.logits(model.theta), model.offsets)
-    n_groups = 1 if model.offsets is None else len(model.offsets)
-    store = Store(blocks, n_groups, aside=model.places_aside)
+    aside = model.places_aside and model.membership is None
+    store = Store(blocks, model.n_codes, aside=aside)
 
     def work(block: Block) -> IntArray:
         return hard_labels(block, logit_map)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import narwhals as nw
@@ -124,6 +125,8 @@ def _check_rule(estimator: Any) -> None:
     """Refuse two rules at once, and a ratio where only a gap can be bounded."""
     ratios = [name for name in ("min_ratio", "min_balance") if getattr(estimator, name) is not None]
     given = ratios if estimator.max_gap == "auto" else ["max_gap", *ratios]
+    for name in given:
+        _check_bounds(name, getattr(estimator, name))
     if len(given) > 1:
         said = " and ".join(f"{name}={getattr(estimator, name)}" for name in given)
         raise ValueError(
@@ -142,6 +145,19 @@ def _check_rule(estimator: Any) -> None:
         raise ValueError(f"{said} needs solver='dual' or 'em', got solver='gd'. Set solver='dual'.")
 
 
+def _check_bounds(name: str, bounds: Any) -> None:
+    """Refuse numbers by attribute that are out of range."""
+    if not isinstance(bounds, dict):
+        return
+    if not bounds:
+        raise ValueError(f"{name} is an empty dict. Give a number for each attribute.")
+    for title, bound in bounds.items():
+        number = isinstance(bound, Real) and not isinstance(bound, bool)
+        if not number or not (bound >= 0 if name == "max_gap" else 0 < bound <= 1):
+            allowed = "from 0" if name == "max_gap" else "above 0 and at most 1"
+            raise ValueError(f"{name}[{title!r}]={bound!r}. Give a number {allowed}.")
+
+
 def check_stream(estimator: Any, stream: Stream | None) -> None:
     """Refuse parameters that a stream cannot have, or cannot change on its way."""
     for name, silent in ONLY_FIT.items():
@@ -151,6 +167,11 @@ def check_stream(estimator: Any, stream: Stream | None) -> None:
                 f"{name}={getattr(estimator, name)!r} is for fit, which can see a row twice. Set "
                 f"{name}={silent} for partial_fit."
             )
+    if estimator.attributes == "each":
+        raise ValueError(
+            "attributes='each' needs the rows of all attributes at once, which a stream does not "
+            "keep. Set attributes='intersect' for partial_fit."
+        )
     if estimator.ties == "split":
         raise ValueError(
             "ties='split' shares the equal rows of a table out, and a stream keeps no table. "

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmix._version import __version__
-from fairmix.criteria import MaxGap, MinBalance, best_balance, smallest_ratio
+from fairmix.criteria import ByAttribute, MaxGap, MinBalance, best_balance, smallest_ratio
 from fairmix.criteria.bounds import ROUNDING
 from fairmix.fitting.schedule import (
     Settings,
@@ -23,7 +23,7 @@ from fairmix.fitting.schedule import (
 )
 from fairmix.input.columns import Columns
 from fairmix.input.data import Data
-from fairmix.input.groups import Groups
+from fairmix.input.groups import Groups, Seats
 from fairmix.kernels.totals import FloatArray
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.model import Model
@@ -114,7 +114,7 @@ def learn(
     with one_blas_thread():
         columns, store = data.columns, data.store(data.columns)
         _check_rows(store, settings)
-        check_limit(settings, store)
+        check_limit(settings, data.groups, store)
         # Before columns are standardised, because certificates compare rows as users give them.
         training_rows = TrainingRows.of(store) if isinstance(store, MemoryStore) else None
         moments = store.summary.moments
@@ -128,7 +128,7 @@ def learn(
             settings, data, columns, store, seeds, warm, checkpoint, watch
         )
         fitted = describe(settings, data, model, solution, table, training_rows)
-    warn_of(settings, fitted, solution.status, store)
+    warn_of(settings, fitted, solution.status, table)
     return fitted
 
 
@@ -146,9 +146,17 @@ def _solve(
     if checkpoint is not None:
         journal, seeds = checkpoint.open(store, seeds, None if warm is None else warm.theta)
     mixture = Mixture(make_family(settings, columns, store))
-    propensity = make_propensity(settings, store, seeds[1])
+    seats = Seats.of(data.groups)
+    propensity = make_propensity(settings, store, seeds[1], seats)
     aware = settings.assignment == "aware"
-    table = Table(store, mixture.family.encode, propensity=propensity, aware=aware, journal=journal)
+    table = Table(
+        store,
+        mixture.family.encode,
+        propensity=propensity,
+        aware=aware,
+        membership=seats.membership,
+        journal=journal,
+    )
     start = None if warm is None else warm.theta_for(mixture)
     try:
         solution = solve(settings, mixture, table, seeds[0], start, watch)
@@ -175,6 +183,7 @@ def _solve(
         solution.temperature,
         aware and offsets is not None,
         data.splits_ties,
+        None if offsets is None else seats.membership,
     )
     return model, solution, table
 
@@ -233,17 +242,40 @@ def _fairness(
         # The dual norm of the multipliers is the strength whose penalised fit this is. Those of a
         # cone have none.
         penalty = settings.limit is None or isinstance(settings.limit, MaxGap)
+        penalty = penalty and table.membership is None
         strength = criterion.support(solution.multipliers) if penalty else np.nan
     else:
         penalised = len(groups.names) > 0 and settings.fairness_strength != "auto"
         strength = float(settings.fairness_strength) if penalised else 0.0
     if len(groups.names) < 2:
         return Fairness(strength=strength)
-    mass = hard if settings.on_labels else soft
-    rates, labels = _rates(mass), settings.on_labels
+    membership = table.membership
+    if membership is None:
+        return _of_groups(settings, table, hard, soft, slice(None), "", strength)
+    attributes = [
+        _of_groups(settings, table, hard, soft, part, title, strength)
+        for title, part in zip(membership.titles, membership.parts, strict=True)
+    ]
+    return Fairness.worst(attributes, strength)
+
+
+def _of_groups(
+    settings: Settings,
+    table: Table,
+    hard: FloatArray,
+    soft: FloatArray,
+    part: slice,
+    title: str,
+    strength: float,
+) -> Fairness:
+    """Of the groups of one attribute."""
+    criterion, hard, soft = settings.measure, hard[part], soft[part]
+    labels, mass = settings.on_labels, hard if settings.on_labels else soft
+    rates, sizes, steps = _rates(mass), table.group_sizes[part], table.rate_steps[part]
     # Without a limit, what whole rows resolve of the gap.
-    limit = MaxGap(0.0, settings.criterion) if settings.limit is None else settings.limit
-    _, resolution = measure(limit, rates, table.group_sizes, table.rate_steps, labels=labels)
+    given = settings.limit
+    limit = MaxGap(0.0, settings.criterion) if given is None else given.of(title)
+    _, resolution = measure(limit, rates, sizes, steps, labels=labels)
     return Fairness(
         label_gap=criterion.value(_rates(hard)),
         soft_gap=criterion.value(_rates(soft)),
@@ -264,7 +296,7 @@ def store_jobs(store: Store) -> int:
     return store.n_jobs if isinstance(store, MemoryStore) else 1
 
 
-def warn_of(settings: Settings, fitted: Fitted, status: Status, store: Store) -> None:
+def warn_of(settings: Settings, fitted: Fitted, status: Status, table: Table) -> None:
     """Say what the user must know: empty clusters, a missed bound, an unfinished climb."""
     if fitted.filled < settings.n_components:
         notify(
@@ -279,7 +311,7 @@ def warn_of(settings: Settings, fitted: Fitted, status: Status, store: Store) ->
         side = "below" if verdict.at_least else "above"
         notify(
             f"The {verdict.noun} of the {settings.gap_of} is {verdict.value:.6g}, {side} "
-            f"{verdict.parameter}={verdict.bound:g}{by}. {_repeats(settings, fitted, store)}"
+            f"{verdict.parameter}={verdict.bound:g}{by}. {_repeats(settings, fitted, table)}"
             f"Loosen {verdict.parameter}, raise n_init or max_iter, lower n_components, or try "
             "gap_of='probabilities'.",
             ConvergenceWarning,
@@ -293,23 +325,20 @@ def _asked(settings: Settings) -> str:
     return "fairness_strength" if settings.limit is None else settings.limit.parameter
 
 
-def _repeats(settings: Settings, fitted: Fitted, store: Store) -> str:
+def _repeats(settings: Settings, fitted: Fitted, table: Table) -> str:
     """Why labels may miss a bound: equal rows move together, unless they are split."""
     if not settings.on_labels or settings.ties == "split":
         return ""
     assert fitted.fairness.rates is not None
     # A fixed seed: the same fit gives the same warning.
-    sample = store.sample(REPEAT_ROWS, np.random.default_rng(0))
+    sample = table.store.sample(REPEAT_ROWS, np.random.default_rng(0))
     # The largest share of a group that moves as one, and what a rate would have to move by.
     own = 1 / np.bincount(sample.groups)[sample.groups]
     equal = equal_rows(sample.rows)
     counts = np.bincount(equal)
     tied = own * (counts[equal] > 1)
     step = np.bincount(equal_rows(sample.rows, sample.groups), tied).max()
-    limit, sizes, steps = settings.limit, store.group_sizes, store.rate_steps
-    assert limit is not None
-    bound = Bound(limit.criterion(sizes, steps), limit.level(sizes))
-    missing = bound.missing(fitted.fairness.rates)
+    missing = Bound(*settings.bounded(table)).missing(fitted.fairness.rates)
     most = counts.max()
     if most == 1 or step < missing:
         return ""
@@ -319,17 +348,34 @@ def _repeats(settings: Settings, fitted: Fitted, store: Store) -> str:
     )
 
 
-def check_limit(settings: Settings, store: Store) -> None:
-    """Refuse a Balance that groups of these sizes cannot have in every cluster."""
-    if not isinstance(settings.limit, MinBalance) or len(store.group_sizes) < 2:
+def check_limit(settings: Settings, groups: Groups | None, store: Store) -> None:
+    """Refuse what groups of these sizes cannot have, and numbers for attributes there are not."""
+    limit, membership = settings.limit, Seats.of(groups).membership
+    if groups is None or len(groups.names) < 2:
         return
-    best = best_balance(store.group_sizes)
-    if settings.limit.bound > best + ROUNDING:
+    if isinstance(limit, ByAttribute):
+        limit.check(() if membership is None else membership.titles)
+    if membership is not None and settings.fairness_strength not in ("auto", 0):
         raise ValueError(
-            f"min_balance={settings.limit.bound:g} is out of reach: clusters cannot all have more "
-            f"than {best:.6g}, the size of the smallest judged group over that of the largest. "
-            "Lower min_balance, or set min_ratio, whose best value is 1."
+            f"fairness_strength={settings.fairness_strength!r} weighs one gap, but "
+            "attributes='each' has one for each attribute. Set fairness_strength='auto', or "
+            "attributes='intersect'."
         )
+    if limit is None or limit.parameter != MinBalance.parameter:
+        return
+    # The same as those of a table, which is not made yet.
+    sizes = store.group_sizes if membership is None else membership.matrix @ store.group_sizes
+    titles = ("",) if membership is None else membership.titles
+    parts = [slice(None)] if membership is None else membership.parts
+    for title, part in zip(titles, parts, strict=True):
+        best, bound = best_balance(sizes[part]), limit.of(title).bound
+        if bound > best + ROUNDING:
+            among = f" of {title}" if title else ""
+            raise ValueError(
+                f"min_balance={bound:g} is out of reach: clusters cannot all have more than "
+                f"{best:.6g}, the size of the smallest judged group{among} over that of the "
+                "largest. Lower min_balance, or set min_ratio, whose best value is 1."
+            )
 
 
 def _check_rows(store: Store, settings: Settings) -> None:

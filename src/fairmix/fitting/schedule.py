@@ -8,7 +8,7 @@ steps, it says itself (`Solver.screens`, `Solver.samples_first`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -16,11 +16,19 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fairmix.criteria import CRITERIA, Criterion, Limit, Seminorm, limit_of
+from fairmix.criteria import (
+    CRITERIA,
+    AnyLimit,
+    Criterion,
+    EachAttribute,
+    Limit,
+    Seminorm,
+    limit_of,
+)
 from fairmix.fitting.starts import Start, start
 from fairmix.input.columns import Columns
-from fairmix.input.groups import MissingGroups
-from fairmix.kernels.totals import FloatArray
+from fairmix.input.groups import MissingGroups, Seats
+from fairmix.kernels.totals import FloatArray, Membership
 from fairmix.mixture import families
 from fairmix.mixture.families import Family
 from fairmix.mixture.mixture import Mixture
@@ -102,9 +110,9 @@ class Settings:
     """Choices of the user that shape a fit; `FairMixture` documents each."""
 
     n_components: int
-    max_gap: float | Literal["auto"]
-    min_ratio: float | None
-    min_balance: float | None
+    max_gap: float | Literal["auto"] | Mapping[str, float]
+    min_ratio: float | Mapping[str, float] | None
+    min_balance: float | Mapping[str, float] | None
     margin: float | Literal["chance"]
     fairness_strength: float | Literal["auto"]
     gap_of: Literal["labels", "probabilities"]
@@ -135,7 +143,7 @@ class Settings:
         return CRITERIA[self.criterion]
 
     @property
-    def limit(self) -> Limit | None:
+    def limit(self) -> AnyLimit | None:
         """What is bounded; None where a strength takes the place of a bound."""
         return limit_of(vars(self))
 
@@ -146,13 +154,30 @@ class Settings:
             self.criterion, self.limit, self.gap_of, self.min_group_size, self.missing_groups
         )
 
-    def aim(self, sizes: FloatArray) -> Limit | None:
-        """The limit of the solver, stricter than that of the user by the margin.
+    def reported(self, membership: Membership | None) -> Criterion:
+        """The measure of the groups of a fit: that of the worst attribute, where there are more."""
+        return self.measure if membership is None else EachAttribute.same(membership, self.measure)
 
-        ``sizes`` (M,) are the weights of the groups.
-        """
-        limit = self.limit
-        if limit is None or self.margin == 0:
+    def bounded(self, table: Rowlike) -> tuple[Criterion, float]:
+        """What a solver bounds on the rows of a table, and its bound; infinite for none."""
+        membership, limit = table.membership, self.limit
+        if limit is None or self.strength(len(table.group_sizes)) is not None:
+            return self.reported(membership), np.inf
+        titles = ("",) if membership is None else membership.titles
+        parts = [slice(None)] if membership is None else membership.parts
+        criteria, levels = [], []
+        for title, part in zip(titles, parts, strict=True):
+            sizes = table.group_sizes[part]
+            aim = self._aim(limit.of(title), sizes)
+            criteria.append(aim.criterion(sizes, table.rate_steps[part]))
+            levels.append(aim.level(sizes))
+        if membership is None:
+            return criteria[0], levels[0]
+        return EachAttribute.of(membership, criteria, levels), max(levels)
+
+    def _aim(self, limit: Limit, sizes: FloatArray) -> Limit:
+        """The limit of the solver, stricter than that of the user by the margin."""
+        if self.margin == 0:
             return limit
         margin = self.margin
         if margin == "chance":
@@ -206,13 +231,20 @@ def _center(moments: Moments) -> FloatArray:
     return np.where(near, short, moments.mean)
 
 
-def make_propensity(settings: Settings, store: Store, seed: int) -> Propensity | None:
-    """P(group | x), for a blind map that is tilted or starts from one that is."""
+def make_propensity(
+    settings: Settings, store: Store, seed: int, seats: Seats | None = None
+) -> Propensity | None:
+    """P(group | x), for a blind map that is tilted or starts from one that is.
+
+    ``seats`` are those of the rows, if they are of several attributes.
+    """
+    membership = None if seats is None else seats.membership
+    aside = store.aside if membership is None or seats is None else seats.aside
     strength = settings.strength(store.n_groups)
     # Where there is no tilt, a bound is met from a tilted start.
     tilted = SOLVERS[settings.solver].tilts or strength is None
     # An aware map needs it for rows of no group that is judged.
-    known = settings.assignment == "aware" and not store.aside
+    known = settings.assignment == "aware" and not aside
     if strength == 0 or not tilted or known:
         return None
     sample = store.sample(SCHEDULE.propensity_rows, np.random.default_rng(seed))
@@ -223,7 +255,9 @@ def make_propensity(settings: Settings, store: Store, seed: int) -> Propensity |
     if weight is not None and mean < 1 and not np.isclose(mean, 1):
         # Shares of a whole, not counts of rows, which the penalty of a regression is weighed by.
         weight = weight / mean
-    return fit_propensity(sample.rows, sample.groups, store.n_groups, weight=weight)
+    return fit_propensity(
+        sample.rows, sample.groups, store.n_groups, weight=weight, membership=membership
+    )
 
 
 class Ground(NamedTuple):
@@ -294,13 +328,10 @@ def make_task(
 ) -> Task:
     """What the solver of a fit is made for; ``rates`` are the rows whose rates count."""
     sizes = table.group_sizes
-    strength, aim = settings.strength(len(sizes)), settings.aim(sizes)
-    criterion: Criterion = settings.measure
-    bound = np.inf
-    if strength is None and aim is not None:
-        criterion, bound = aim.criterion(sizes, table.rate_steps), aim.level(sizes)
+    strength = settings.strength(len(sizes))
+    criterion, bound = settings.bounded(table)
     return Task(
-        measure=settings.measure,
+        measure=settings.reported(table.membership),
         strength=strength,
         criterion=criterion,
         bound=bound,

@@ -195,7 +195,7 @@ class Stream:
             model = self._model_of(solution)
             table = model.table(sample.store)
             self.fitted = describe(settings, self, model, solution, table)
-        warn_of(settings, self.fitted, solution.status, sample.store)
+        warn_of(settings, self.fitted, solution.status, table)
 
     def record(self, settings: Settings, started: float, n_jobs: int) -> Fitted:
         """What the stream has found, after a call that started at some time."""

@@ -103,7 +103,7 @@ class MemoryData:
             rows,
             groups=None if codes is None else seats.codes(codes),
             n_groups=seats.n_groups,
-            aside=seats.aside,
+            aside=seats.one_more,
             weight=weight if codes is None else seats.weight(codes, weight),
             ties=ties,
             n_jobs=self.n_jobs,

@@ -19,7 +19,7 @@ from fairmix.input.groups import (
     Seats,
     check_missing,
     encode_groups,
-    judged_groups,
+    seated_groups,
 )
 from fairmix.kernels.totals import Chunk, FloatArray, IntArray, Rows
 from fairmix.tables import (
@@ -101,11 +101,8 @@ class Reader:
             rows = self.columns.rows(_narwhal(table.select(roles.features)))
             codes: Codes = np.zeros(len(table), dtype=np.intp)
             if roles.sensitive and self.groups is not None:
-                codes = judged_groups(
-                    table.select(roles.sensitive),
-                    self.groups.names,
-                    self.groups.unjudged,
-                    missing=self.missing,
+                codes = seated_groups(
+                    table.select(roles.sensitive), self.groups, missing=self.missing
                 )
             groups = self.seats.codes(codes)
         # Rows in the message are counted within the block, so its place is added.
@@ -160,7 +157,7 @@ class FrameData:
             self.roles, columns, self.groups, seats, block_rows, self.missing, self.ties
         )
         blocks = self.frames.map(reader, keep=False)
-        return Store(blocks, seats.n_groups, summary, block_rows, aside=seats.aside)
+        return Store(blocks, seats.n_groups, summary, block_rows, aside=seats.one_more)
 
     def everybody(self, columns: Columns) -> tuple[Rows, IntArray | None] | None:
         """The store has all rows: none of a file can be without weight."""
@@ -174,6 +171,7 @@ def learn_frames(
     *,
     complete: bool = False,
     missing: MissingGroups = "error",
+    each: bool = False,
 ) -> FrameData:
     """Find categories and groups of all rows, by one pass over the columns that hold them."""
     schema = frames.schema
@@ -198,7 +196,7 @@ def learn_frames(
             category_levels(values, name)
             for name, values in zip(look.categorical, seen.levels, strict=True)
         )
-        groups = seen.groups(roles.sensitive, missing) if roles.sensitive else None
+        groups = seen.groups(roles.sensitive, missing, each) if roles.sensitive else None
     columns = Columns(roles.features, categorical, levels, complete=complete)
     return FrameData(frames, roles, columns, groups, missing)
 
@@ -293,11 +291,13 @@ class Seen:
                 "cannot hold. Drop these rows from the files."
             )
 
-    def groups(self, names: Sequence[str], missing: MissingGroups) -> Groups:
+    def groups(self, names: Sequence[str], missing: MissingGroups, each: bool) -> Groups:
         """The groups and their sizes."""
         combined = self.combined.drop_columns([COUNT]).rename_columns(list(names))
-        groups = encode_groups(combined, missing=missing)
+        groups = encode_groups(combined, missing=missing, each=each)
         counts = self.combined[COUNT].to_numpy()
+        if groups.membership is not None:
+            return groups.weighed(counts)
         # The first entry is for the code -1 of what is missing.
         rows = np.bincount(groups.codes + 1, counts, len(groups.names) + 1).astype(np.intp)
         return replace(groups, sizes=rows[1:], n_missing=int(rows[0]))

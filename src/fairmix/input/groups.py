@@ -17,9 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fairmix.kernels.totals import Membership
 from fairmix.system.notices import notify
 
 __all__ = [
+    "Attribute",
     "Groups",
     "IgnoredTargetWarning",
     "MissingGroups",
@@ -30,6 +32,7 @@ __all__ = [
     "listed",
     "listed_groups",
     "match_groups",
+    "seated_groups",
     "warn_of_target",
 ]
 
@@ -43,6 +46,8 @@ PART_ROWS = 2**20
 FEW_TEXTS = 6
 UNKNOWN_TITLE = "group"
 MISSING = -1
+# Combinations of groups of several attributes, at most: samples have some rows of each.
+MOST_CELLS = 5_000
 # The label of what is missing, where that makes a group of its own.
 MISSING_LABEL = "missing"
 SHOWN = 10  # names that an error message lists before it says how many more there are
@@ -77,8 +82,39 @@ def warn_of_target(y: object, sensitive_features: object) -> None:
 
 
 @dataclass(frozen=True, eq=False)
+class Attribute:
+    """One of several attributes that each have groups of their own.
+
+    Attributes
+    ----------
+    title : str
+        The name of the column.
+    names : tuple of str
+        The groups that are judged, sorted by the value of their labels.
+    sizes : ndarray of shape (n_groups,)
+        Rows of each.
+    unjudged : dict of str to int
+        Groups that are too small to be judged, and their rows.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    sizes: Codes
+    unjudged: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """All groups, those that are judged first."""
+        return (*self.names, *self.unjudged)
+
+    def labelled(self, name: str) -> str:
+        """A group, with the attribute that it is one of."""
+        return f"{self.title}: {name}"
+
+
+@dataclass(frozen=True, eq=False)
 class Groups:
-    """The group of each row.
+    """The group of each row, or its group of each of several attributes.
 
     Attributes
     ----------
@@ -95,6 +131,10 @@ class Groups:
         Groups that are too small to be judged, and their rows.
     n_missing : int
         Rows whose group is missing.
+    attributes : tuple of Attribute
+        Of several attributes that are compared each by itself; else empty. The codes of rows are
+        then cells of `membership`, and names and sizes are those of all attributes, one after the
+        other.
 
     Examples
     --------
@@ -108,14 +148,88 @@ class Groups:
     title: str
     unjudged: dict[str, int] = field(default_factory=dict)
     n_missing: int = 0
+    attributes: tuple[Attribute, ...] = ()
+
+    @classmethod
+    def of_attributes(
+        cls, attributes: Sequence[Attribute], cells: Codes, sizes: Codes, n_missing: int
+    ) -> Groups:
+        """Of attributes with all their groups, cells of rows, and rows of each cell."""
+        title = SEPARATOR.join(a.title for a in attributes)
+        found = cls(cells, (), sizes, title, {}, n_missing, tuple(attributes))
+        return found._resized(sizes)
+
+    def _resized(self, cells: Codes) -> Groups:
+        """With the rows of each cell counted, for all attributes."""
+        membership = self.membership
+        assert membership is not None
+        sizes = (membership.matrix @ cells).astype(np.intp)
+        attributes = tuple(
+            replace(a, sizes=sizes[part])
+            for a, part in zip(self.attributes, membership.parts, strict=True)
+        )
+        return replace(self, attributes=attributes)._stacked()
+
+    def _stacked(self) -> Groups:
+        """With the names, sizes and small groups of all attributes one after the other."""
+        nothing: Codes = np.zeros(0, dtype=np.intp)
+        small = {a.labelled(name): n for a in self.attributes for name, n in a.unjudged.items()}
+        return replace(
+            self,
+            names=tuple(a.labelled(name) for a in self.attributes for name in a.names),
+            sizes=np.concatenate([nothing, *(a.sizes for a in self.attributes)]),
+            unjudged=self.unjudged | small,
+        )
+
+    @property
+    def membership(self) -> Membership | None:
+        """The cells of several attributes, and the groups of each."""
+        if not self.attributes:
+            return None
+        counts = tuple(len(a.names) for a in self.attributes)
+        return Membership(counts, tuple(a.title for a in self.attributes))
 
     @property
     def known(self) -> tuple[str, ...]:
         """All groups, those that are judged first."""
         return (*self.names, *self.unjudged)
 
+    @property
+    def compared(self) -> bool:
+        """Whether there are two groups to compare: two of one attribute, where there are more."""
+        return len(self.names) > 1
+
+    def _judged_each(self, smallest: int) -> Groups:
+        """The same, within each attribute; one with fewer than two groups left is set aside."""
+        membership = self.membership
+        assert membership is not None
+        present = self.codes >= 0
+        old = np.unravel_index(np.maximum(self.codes, 0), membership.shape)
+        columns, attributes, alone = [], [], dict(self.unjudged)
+        for codes, a in zip(old, self.attributes, strict=True):
+            large = a.sizes >= smallest
+            small = {a.names[g]: int(a.sizes[g]) for g in np.flatnonzero(~large)}
+            names = tuple(a.names[g] for g in np.flatnonzero(large))
+            if len(names) < 2:
+                sizes = dict(zip(a.names, a.sizes.tolist(), strict=True))
+                alone |= {a.labelled(name): n for name, n in sizes.items()}
+                continue
+            # The last code is that of standing aside.
+            code = np.full(len(a.names) + 1, len(names), dtype=np.intp)
+            code[:-1][large] = np.arange(len(names))
+            columns.append(code[codes])
+            attributes.append(Attribute(a.title, names, a.sizes[large], a.unjudged | small))
+        found = replace(self, attributes=tuple(attributes), unjudged=alone)
+        after = found.membership
+        cells: Codes = np.zeros(len(present), dtype=np.intp)
+        if after is not None:
+            cells = np.ravel_multi_index(tuple(columns), after.shape)
+        return replace(found, codes=np.where(present, cells, MISSING))._stacked()
+
     def judged(self, smallest: int) -> Groups:
         """With the groups of fewer rows than this set aside."""
+        if self.attributes:
+            return self._judged_each(smallest)
         large = self.sizes >= smallest
         if large.all():
             return self
@@ -147,14 +261,26 @@ class Groups:
 
     def compact(self) -> Groups:
         """The same with the shortest integers that hold all codes. Do not calculate with them."""
+        membership = self.membership
+        n_codes = len(self.names) if membership is None else membership.n_cells
         # One more, for rows of groups that are not judged.
-        return replace(self, codes=self.codes.astype(np.min_scalar_type(-len(self.names) - 1)))
+        return replace(self, codes=self.codes.astype(np.min_scalar_type(-n_codes - 1)))
 
     def counted(self, weight: NDArray[np.floating[Any]] | None) -> Groups:
         """With the sizes of the rows that have a weight."""
         if weight is None or weight.all():
             return self
+        if self.membership is not None:
+            return self._resized(_count(self.codes[weight > 0], self.membership.n_cells))
         return replace(self, sizes=_count(self.codes[weight > 0], len(self.names)))
+
+    def weighed(self, counts: Codes) -> Groups:
+        """Of combinations that stand for so many rows each, with the sizes of all rows."""
+        membership = self.membership
+        assert membership is not None
+        # The first entry is for the code -1 of what is missing.
+        rows = np.bincount(self.codes + 1, counts, membership.n_cells + 1).astype(np.intp)
+        return replace(self, n_missing=int(rows[0]))._resized(rows[1:])
 
     def take(self, rows: Codes) -> Groups:
         """Groups of some rows; groups that have none of them are dropped."""
@@ -168,17 +294,27 @@ class Seats:
     """How a store seats rows: in one of the groups that are compared, or aside.
 
     Groups that are not judged, and rows whose group is missing, stand aside; the latter count for
-    nothing. With fewer than two groups to compare, all rows are in one.
+    nothing. With fewer than two groups to compare, all rows are in one. With several attributes the
+    seats are their cells, of which the last one is aside in all.
     """
 
     n_groups: int
     aside: bool
+    membership: Membership | None = None
+
+    @property
+    def one_more(self) -> bool:
+        """Whether rows aside have a code of their own, after those of the groups."""
+        return self.aside and self.membership is None
 
     @classmethod
     def of(cls, groups: Groups | None) -> Seats:
         """Seats for rows of these groups."""
         if groups is None or len(groups.names) < 2:
             return cls(1, aside=False)
+        if groups.membership is not None:
+            aside = groups.n_missing > 0 or any(a.unjudged for a in groups.attributes)
+            return cls(groups.membership.n_cells, aside, groups.membership)
         return cls(len(groups.names), aside=bool(groups.unjudged) or groups.n_missing > 0)
 
     def codes(self, codes: Codes) -> Codes:
@@ -186,6 +322,13 @@ class Seats:
         if self.n_groups == 1:
             return np.zeros(len(codes), dtype=np.intp)
         missing = codes < 0
+        if self.membership is not None:
+            seated = np.where(missing, codes.dtype.type(self.n_groups - 1), codes)
+            matrix = self.membership.matrix
+            placed = matrix.sum(axis=0) == len(self.membership.counts)
+            missing = ~placed[seated]
+            if self.aside or not missing.any():
+                return seated
         if not missing.any():
             return codes
         if not self.aside:
@@ -212,6 +355,7 @@ def encode_groups(
     n_rows: int | None = None,
     argument: str = "sensitive_features",
     missing: MissingGroups = "error",
+    each: bool = False,
 ) -> Groups:
     """Number the groups of ``sensitive_features``.
 
@@ -228,6 +372,8 @@ def encode_groups(
         The name that error messages give to the input.
     missing : {"error", "drop", "group"}, default="error"
         What a missing label is: an error, no group (the code -1), or the label ``"missing"``.
+    each : bool, default=False
+        Whether several columns are attributes with groups of their own, not intersections.
 
     Returns
     -------
@@ -244,6 +390,8 @@ def encode_groups(
     columns = _columns(sensitive_features, argument)
     coded = [encode_labels(values, argument, missing) for _, values in columns]
     _check_rows(coded, n_rows, argument, missing)
+    if each and len(columns) > 1:
+        return _attributes([name for name, _ in columns], coded, argument)
     codes, labels = _intersect(coded)
     if len(codes) > PART_ROWS:
         # Arrow would keep what the labels took.
@@ -259,6 +407,67 @@ def encode_groups(
         title=SEPARATOR.join(titles) if len(titles) == len(columns) else UNKNOWN_TITLE,
         n_missing=int((codes == MISSING).sum()) if missing == "drop" else 0,
     )
+
+
+def _attributes(
+    titles: Sequence[object], coded: list[tuple[Codes, tuple[str, ...]]], argument: str
+) -> Groups:
+    """Groups of several attributes; a row with a missing label has none."""
+    attributes = [
+        Attribute(f"attribute {j}" if name in (None, "") else str(name), labels, np.zeros(0, int))
+        for j, (name, (_, labels)) in enumerate(zip(titles, coded, strict=True), 1)
+    ]
+    _check_names([a.title for a in attributes], argument)
+    counts = tuple(len(a.names) for a in attributes)
+    membership = Membership(counts, tuple(a.title for a in attributes))
+    if membership.n_cells > MOST_CELLS:
+        raise ValueError(
+            f"{argument} has {len(attributes)} attributes with {membership.n_cells:,} combinations "
+            f"of groups, and attributes='each' takes {MOST_CELLS:,}. Merge small groups, or give "
+            "fewer attributes."
+        )
+    missing = np.any([codes == MISSING for codes, _ in coded], axis=0)
+    cells = np.ravel_multi_index(
+        tuple(np.maximum(codes, 0) for codes, _ in coded), membership.shape
+    ).astype(np.intp, copy=False)
+    cells[missing] = MISSING
+    sizes = _count(cells, membership.n_cells)
+    return Groups.of_attributes(attributes, cells, sizes, int(missing.sum()))
+
+
+def seated_groups(
+    sensitive_features: object,
+    groups: Groups,
+    *,
+    n_rows: int | None = None,
+    missing: MissingGroups = "error",
+) -> Codes:
+    """Number the groups of rows as those of a fit are numbered, after `Groups.judged`."""
+    membership = groups.membership
+    if membership is None:
+        return judged_groups(
+            sensitive_features, groups.names, groups.unjudged, n_rows=n_rows, missing=missing
+        )
+    columns = _columns(sensitive_features, "sensitive_features")
+    titles = [a.title for a in groups.attributes]
+    # By name where columns have one, because an attribute with too few groups is not among them.
+    named = {str(name): values for name, values in columns}
+    if set(titles) <= named.keys():
+        given = [named[title] for title in titles]
+    elif len(columns) == len(titles):
+        given = [values for _, values in columns]
+    else:
+        raise ValueError(
+            f"sensitive_features has {len(columns)} columns, the fit compares {listed(titles)}. "
+            "Give one column of labels for each of them, with their names."
+        )
+    found = [
+        judged_groups(values, a.names, a.unjudged, n_rows=n_rows, missing=missing)
+        for values, a in zip(given, groups.attributes, strict=True)
+    ]
+    absent = np.any([codes == MISSING for codes in found], axis=0)
+    cells = np.ravel_multi_index(tuple(np.maximum(codes, 0) for codes in found), membership.shape)
+    return np.where(absent, MISSING, cells)
 
 
 def match_groups(

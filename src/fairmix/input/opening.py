@@ -50,6 +50,8 @@ class Reading:
         Groups of fewer rows are not judged.
     compares : bool
         Whether groups are compared at all, so that a single one is an error.
+    each : bool
+        Whether several columns are attributes with groups of their own, not intersections.
     ties : Ties or None
         Finds equal rows, where they may share labels out to meet a bound.
     batch_size : float or None
@@ -65,6 +67,7 @@ class Reading:
     missing_groups: MissingGroups
     min_group_size: int
     compares: bool = True
+    each: bool = False
     ties: Ties | None = None
     batch_size: float | None = None
     n_jobs: int = 1
@@ -96,7 +99,7 @@ def open_table(
     check: FeatureCheck,
 ) -> MemoryData:
     """Data of a table in memory."""
-    X, groups, aside = take_groups(X, sensitive_features, reading.missing_groups)
+    X, groups, aside = take_groups(X, sensitive_features, reading.missing_groups, each=reading.each)
     weight = read_weights(sample_weight, X)
     if weight is not None:
         _check_weights(weight, groups)
@@ -118,14 +121,14 @@ def open_table(
 
 
 def take_groups(
-    X: Any, sensitive_features: Any, missing: MissingGroups
+    X: Any, sensitive_features: Any, missing: MissingGroups, *, each: bool = False
 ) -> tuple[Any, Groups | None, tuple[str, ...]]:
     """X without the columns that only name groups, the groups, and the names of these columns."""
     if sensitive_features is None:
         return X, None, ()
     frame, names = as_frame(X), group_columns(X, sensitive_features)
     values = group_values(X, sensitive_features)
-    groups = encode_groups(values, n_rows=_num_samples(X), missing=missing)
+    groups = encode_groups(values, n_rows=_num_samples(X), missing=missing, each=each)
     if frame is not None and names:
         X = frame.drop(*names).to_native()
     elif frame is not None:
@@ -286,6 +289,7 @@ def _open_frames(
         reading.categorical_features,
         complete=reading.complete,
         missing=reading.missing_groups,
+        each=reading.each,
     )
 
 
@@ -312,12 +316,12 @@ def _check_weights(weight: FloatArray, groups: Groups | None) -> None:
             f"sample_weight adds up to {total:.3g}. Scale the weights, for example to a mean of 1."
         )
     if groups is not None:
-        known = groups.codes >= 0
-        sizes = np.bincount(groups.codes[known], weight[known], len(groups.names))
-        if not sizes.all():
+        # All have rows, so those without any here have no weight.
+        counted = groups.counted(weight).sizes
+        if not counted.all():
             raise ValueError(
                 "sensitive_features: no row of "
-                f"{groups.names[int(np.argmin(sizes))]!r} has a positive sample_weight. Leave "
+                f"{groups.names[int(np.argmin(counted))]!r} has a positive sample_weight. Leave "
                 "these rows out."
             )
 

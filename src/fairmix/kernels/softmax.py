@@ -175,10 +175,8 @@ def _exponential(logits: FloatArray, *, top_known: bool, rough: bool) -> FloatAr
 
 def _by_group(block: Block, q: FloatArray) -> FloatArray:
     """Sum over the rows of each group, (M, K) in float64."""
-    n_dense = 0 if block.features.dense is None else block.features.dense.shape[1]
-    indicator = block.design[:, 1 + n_dense : 1 + n_dense + block.n_groups]
     weighted = q if block.weight is None else q * block.weight
-    return (weighted @ indicator).T.astype(np.float64)
+    return (weighted @ block.members).T.astype(np.float64)
 
 
 def _masses(block: Block, psi: FloatArray) -> tuple[FloatArray | None, FloatArray, FloatArray]:
@@ -199,7 +197,7 @@ def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArr
         return _by_contrasts(block, psi, contrasts)
     weight = np.ones(block.n_rows) if block.weight is None else block.weight
     size = len(contrasts)
-    a = contrasts @ block.propensity if block.propensity is not None else contrasts[:, block.groups]
+    a = block.along(contrasts)
     # The curvature is symmetric in its contrasts, so half of the pairs are enough.
     pairs_of_rows = [(r, c) for r in range(size) for c in range(r + 1)]
     rows, columns = (list(side) for side in zip(*pairs_of_rows, strict=True))
@@ -227,7 +225,7 @@ def _within_groups(block: Block, psi: FloatArray) -> FloatArray:
 
 def _by_contrasts(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArray:
     """The curvature by one product of all contrasts and clusters."""
-    a = contrasts @ block.propensity if block.propensity is not None else contrasts[:, block.groups]
+    a = block.along(contrasts)
     a = a.astype(psi.dtype)
     if block.weight is not None:
         # The root, because each product below takes it from both sides.
@@ -283,7 +281,8 @@ def backward(
                 # Counted rather than multiplied, so that no 0/1 columns are made.
                 sums[k, n_dense:] += np.bincount(column, weights=row, minlength=width)
     # Each row is in one group or aside, so the sums over these add up to those over one.
-    out = Logits(known[:, n_dense : n_dense + block.n_indicators].sum(axis=1), sums)
+    once = known[:, n_dense : n_dense + block.n_indicators][:, block.once]
+    out = Logits(once.sum(axis=1), sums)
     return out if pull is not None or alpha == 1.0 else out * alpha
 
 
@@ -293,7 +292,8 @@ def _pulled(
     """q, (K, n)."""
     n_dense = 0 if block.features.dense is None else block.features.dense.shape[1]
     # alpha + V[g, k] / tau by one product with the group indicators.
-    weights = np.full((len(psi), block.n_indicators), alpha)  # nothing pulls at rows aside
+    weights = np.zeros((len(psi), block.n_indicators))
+    weights[:, block.once] = alpha  # nothing pulls at rows aside
     weights[:, : block.n_groups] += pull.T / temperature
     indicators = block.design[:, 1 + n_dense : 1 + n_dense + block.n_indicators]
     q: FloatArray = weights.astype(psi.dtype) @ indicators.T

@@ -16,10 +16,11 @@ W      (K, P)          weights of each component
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,6 +134,61 @@ def even(width: int) -> int:
     return -(-width // 4) * 4
 
 
+@dataclass(frozen=True, eq=False)
+class Membership:
+    """Which groups the rows of a cell belong to, where they belong to one of each attribute.
+
+    A cell is a combination of groups, one of each attribute, or of standing aside in it. Stores
+    number rows by their cell, in the order of NumPy's ``ravel_multi_index``; tables compare groups.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        Groups of each attribute that are compared.
+    titles : tuple of str
+        Names of the attributes.
+    """
+
+    counts: tuple[int, ...]
+    titles: tuple[str, ...]
+
+    @property
+    def n_groups(self) -> int:
+        """Groups of all attributes."""
+        return sum(self.counts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Codes of each attribute: its groups, and standing aside."""
+        return tuple(count + 1 for count in self.counts)
+
+    @property
+    def n_cells(self) -> int:
+        """Combinations."""
+        return int(np.prod(self.shape))
+
+    @property
+    def parts(self) -> list[slice]:
+        """Where the groups of each attribute are among all."""
+        ends = np.cumsum([0, *self.counts]).tolist()
+        return [slice(*pair) for pair in itertools.pairwise(ends)]
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """One where the rows of a cell belong to a group, (M, cells)."""
+        codes = np.unravel_index(np.arange(self.n_cells), self.shape)
+        return np.vstack(
+            [
+                (own == np.arange(count)[:, None]).astype(np.float64)
+                for own, count in zip(codes, self.counts, strict=True)
+            ]
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew where it arrives: the matrix follows from the counts.
+        return Membership, (self.counts, self.titles)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """A run of rows that one kernel call handles.
@@ -142,7 +198,7 @@ class Block:
     features : Features
         T(x) of the rows.
     groups : (n,) int array
-        The group of each row; M for a row that stands aside.
+        The group of each row; M for a row that stands aside. With a membership, its cell.
     n_groups : int
         M, groups that are compared; the same for every block of a table.
     dtype : dtype
@@ -159,6 +215,8 @@ class Block:
     ties : (n,) array or None
         A number of its own for each row that is equal to others, by which they share labels out;
         -1 for a row alone. None: equal rows have equal labels.
+    membership : Membership or None
+        The groups of each cell, where a row belongs to several.
     design : (n, 1 + D + M + ...) array
         Side by side a one, the dense features, the indicator of each group (and of standing aside),
         the propensity if there is one, and zeros up to a width that suits products: one product
@@ -174,6 +232,7 @@ class Block:
     number: int = 0
     aside: bool = False
     ties: IntArray | None = None
+    membership: Membership | None = None
     design: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -188,7 +247,13 @@ class Block:
         design[:, 1 + n_dense :] = 0
         if dense is not None:
             design[:, 1 : 1 + n_dense] = dense
-        design[:, 1 + n_dense :][np.arange(self.n_rows), self.groups] = 1
+        indicators = design[:, 1 + n_dense :]
+        if self.membership is None:
+            indicators[np.arange(self.n_rows), self.groups] = 1
+        else:
+            indicators[:, : self.n_groups] = self.membership.matrix.T[self.groups]
+            # A column of which each row has exactly one: see `once`.
+            indicators[:, self.n_groups] = 1
         if self.propensity is not None:
             design[:, 1 + width - n_rho : 1 + width] = self.propensity.T
         # A view, so that the dense features are stored once.
@@ -208,8 +273,33 @@ class Block:
 
     @property
     def n_indicators(self) -> int:
-        """Columns of the design of which each row has exactly one."""
-        return self.n_groups + self.aside
+        """Columns of the design that tell the groups of a row."""
+        return self.n_groups + (self.aside or self.membership is not None)
+
+    @property
+    def members(self) -> FloatArray:
+        """One where a row belongs to a group that is compared, (n, M); a view."""
+        n_dense = 0 if self.features.dense is None else self.features.dense.shape[1]
+        return self.design[:, 1 + n_dense : 1 + n_dense + self.n_groups]
+
+    @property
+    def once(self) -> slice:
+        """Those among them of which each row has exactly one."""
+        return slice(0 if self.membership is None else self.n_groups, self.n_indicators)
+
+    def along(self, contrasts: FloatArray) -> FloatArray:
+        """``contrasts @ rho``, contrasts (R, M), of each row, (R, n)."""
+        if self.propensity is not None:
+            return contrasts @ self.propensity
+        if self.membership is not None:
+            contrasts = contrasts @ self.membership.matrix
+        return contrasts[:, self.groups]
+
+    def sums_by_group(self, by_code: FloatArray) -> FloatArray:
+        """From sums over the rows of each code, (codes, ...), to those of each group, (M, ...)."""
+        if self.membership is not None:
+            return np.asarray(self.membership.matrix @ by_code)
+        return by_code[: self.n_groups]
 
     @property
     def nbytes(self) -> int:

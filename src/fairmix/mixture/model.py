@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairmix.input.columns import Columns
 from fairmix.kernels import LogitMap, forward, hard_labels, log_densities
-from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits, Rows
+from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits, Membership, Rows
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import Propensity
 from fairmix.tables import MemoryStore, Store, Table, Ties
@@ -40,15 +40,16 @@ class Assignment:
         """Labels (n,) or none, and the masses (M, K)."""
         crisp, soft = self._maps
         labels = hard_labels(block, crisp)
-        size = (block.n_indicators, len(self.logits.b))
+        n_codes = block.n_indicators if block.membership is None else block.membership.n_cells
+        size = (n_codes, len(self.logits.b))
         # Codes may have 8 bits, which the product would overflow.
         cells = block.groups * np.intp(size[1]) + labels
-        hard = np.bincount(cells, block.weight, size[0] * size[1]).reshape(size)
+        counts = np.bincount(cells, block.weight, size[0] * size[1]).reshape(size)
         # Rows aside have labels, too, but belong to no rate.
-        hard = hard[: block.n_groups]
+        hard = block.sums_by_group(counts.astype(np.float64))
         mass = forward(block, soft, likelihood=False).mass
         assert mass is not None
-        return labels if self.labels else labels[:0], hard.astype(np.float64), mass
+        return labels if self.labels else labels[:0], hard, mass
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,8 @@ class Model:
         Whether assignment needs the group of each row.
     split : bool
         Whether equal rows share labels out.
+    membership : Membership or None
+        The groups of several attributes, of each of which a row has one.
     """
 
     columns: Columns
@@ -83,11 +86,19 @@ class Model:
     temperature: float = 1.0
     aware: bool = False
     split: bool = False
+    membership: Membership | None = None
 
     @property
     def places_aside(self) -> bool:
         """Whether an aware map can place rows of no group that is judged."""
         return self.aware and self.propensity is not None
+
+    @property
+    def n_codes(self) -> int:
+        """Codes of the groups of rows, or of their cells, but for standing aside."""
+        if self.offsets is None:
+            return 1
+        return len(self.offsets) if self.membership is None else self.membership.n_cells
 
     @property
     def ties(self) -> Ties | None:
@@ -101,6 +112,7 @@ class Model:
             self.mixture.family.encode,
             propensity=self.propensity,
             aware=self.aware,
+            membership=self.membership,
             # Encoded rows that nobody visits again would only take memory.
             keep=False,
         )
@@ -112,8 +124,8 @@ class Model:
             rows,
             # Without a tilt all rows are of one group, and codes of more must not reach the table.
             groups=None if self.offsets is None else groups,
-            n_groups=1 if self.offsets is None else len(self.offsets),
-            aside=self.places_aside,
+            n_groups=self.n_codes,
+            aside=self.places_aside and self.membership is None,
             n_jobs=n_jobs,
         )
         # Set afterwards, because the store fills in the groups of a map that needs none.

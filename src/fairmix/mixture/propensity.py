@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray, Rows, by_column
+from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray, Membership, Rows, by_column
 
 # Squares and products of up to this many numeric columns; above it, squares only. 20 columns have
 # 210 of them, and more columns many more.
@@ -56,6 +56,8 @@ class Scale:
 class Propensity:
     """Fitted P(group | x): a softmax of scores that are linear in columns made of x.
 
+    Of several attributes, a softmax over the groups of each.
+
     Attributes
     ----------
     numbers : Scale or None
@@ -66,6 +68,8 @@ class Propensity:
     intercepts : (M,) array
     gaps : tuple of int
         Columns that have an indicator of what is missing; the numeric ones count first.
+    membership : Membership or None
+        The groups of several attributes.
     """
 
     numbers: Scale | None
@@ -73,6 +77,7 @@ class Propensity:
     coefficients: FloatArray
     intercepts: FloatArray
     gaps: tuple[int, ...] = ()
+    membership: Membership | None = None
 
     def __call__(self, rows: Rows) -> FloatArray:
         """Probability of each group, (M, n), in the precision of the rows."""
@@ -85,15 +90,16 @@ class Propensity:
             start = z.shape[1] + _n_powers(z.shape[1])
             scores += coefficients[:, : z.shape[1]] @ z.T
             scores += _powers_by(coefficients[:, z.shape[1] : start], z)
-        for part in _indicators(self.slots, self.gaps, rows, dtype):
-            scores += coefficients[:, start : start + part.shape[1]] @ part.T
-            start += part.shape[1]
+        for columns in _indicators(self.slots, self.gaps, rows, dtype):
+            scores += coefficients[:, start : start + columns.shape[1]] @ columns.T
+            start += columns.shape[1]
         if start != coefficients.shape[1]:
             raise ValueError(f"{coefficients.shape[1]} coefficients do not fit to {start} columns.")
-        # New rows may be far from those of the fit, and exp of their scores would overflow.
-        scores -= scores.max(axis=0)
-        np.exp(scores, out=scores)
-        scores /= scores.sum(axis=0)
+        for part in [slice(None)] if self.membership is None else self.membership.parts:
+            # New rows may be far from those of the fit, and exp of their scores would overflow.
+            scores[part] -= scores[part].max(axis=0)
+            np.exp(scores[part], out=scores[part])
+            scores[part] /= scores[part].sum(axis=0)
         return np.asarray(scores)
 
     def is_finite(self, corners: FloatArray) -> bool:
@@ -117,12 +123,9 @@ def fit_propensity(
     n_groups: int,
     *,
     weight: FloatArray | None,
+    membership: Membership | None = None,
 ) -> Propensity:
-    """Fit P(group | x) to the rows."""
-    # Imported late: of all that `FairMixture` needs, only blind fits need this slow import.
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
+    """Fit P(group | x) to the rows; with a membership, ``groups`` are cells."""
     numbers = None
     if rows.numeric is not None:
         rows = Rows(rows.numeric.astype(np.float64), rows.codes)
@@ -142,6 +145,32 @@ def fit_propensity(
         np.where(np.arange(X.shape[1]) < n_powers, scale.mean, 0.0),
         np.where(np.arange(X.shape[1]) < n_powers, scale.deviation, 1.0),
     )
+    X = scale(X)
+    found = []
+    if membership is None:
+        found.append(_regression(X, groups, n_groups, weight))
+    else:
+        codes = np.unravel_index(groups, membership.shape)
+        for own, count in zip(codes, membership.counts, strict=True):
+            # Rows that stand aside in an attribute say nothing of its groups.
+            judged = np.flatnonzero(own < count)
+            weights = None if weight is None else weight[judged]
+            found.append(_regression(X[judged], own[judged], count, weights))
+    # In terms of the columns before this scale, so that nobody has to apply it again.
+    coefficients = np.vstack([coefficients for coefficients, _ in found]) / scale.deviation
+    intercepts = np.concatenate([intercepts for _, intercepts in found])
+    intercepts = intercepts - coefficients @ scale.mean
+    return Propensity(numbers, slots, coefficients, intercepts, gaps, membership)
+
+
+def _regression(
+    X: FloatArray, groups: IntArray, n_groups: int, weight: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Coefficients and intercepts of each group."""
+    # Imported late: of all that `FairMixture` needs, only blind fits need this slow import.
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
     # The Hessian of all coefficients takes long where groups are many. Tolerances are below
     # scikit-learn's 1e-4: the last digits are cheap for Newton's method, less so for L-BFGS.
     how: dict[str, Any] = {"solver": "newton-cholesky", "tol": 1e-6, "max_iter": 50}
@@ -154,15 +183,13 @@ def fit_propensity(
         warnings.simplefilter("ignore", ConvergenceWarning)
         # Nor is a group per row a mistake.
         warnings.filterwarnings("ignore", message="The number of unique classes")
-        regression.fit(scale(X), groups, sample_weight=weight)
-    # In terms of the columns before this scale, so that nobody has to apply it again.
-    coefficients = regression.coef_ / scale.deviation
-    intercepts = regression.intercept_ - coefficients @ scale.mean
+        regression.fit(X, groups, sample_weight=weight)
+    coefficients, intercepts = regression.coef_, regression.intercept_
     # Of two groups scikit-learn gives the scores of the second only.
     if n_groups == 2:
         coefficients = np.vstack([np.zeros_like(coefficients), coefficients])
         intercepts = np.concatenate([[0.0], intercepts])
-    return Propensity(numbers, slots, coefficients, intercepts, gaps)
+    return coefficients, intercepts
 
 
 def _present_mean(

@@ -98,7 +98,7 @@ def judged(profile: Profile, model: FairMixture | None) -> Verdict:
     here = judge_counts(
         profile.counts,
         profile.groups,
-        fit.bound if (limit := model.fitted_.rule.limit) is None else limit,
+        fit.bound if (limit := model.fitted_.rule.limit) is None else limit.of(""),
         criterion=model.criterion,
         min_group_size=model.min_group_size,
         # What the fit did not judge has no bound to keep, however many rows of it are here.

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.criteria import Limit, MaxGap
+from fairmix.criteria import AnyLimit, ByAttribute, MaxGap
 from fairmix.input.columns import as_frame
-from fairmix.input.groups import Groups, MissingGroups, Seats
+from fairmix.input.groups import Attribute, Groups, MissingGroups, Seats
 from fairmix.kernels.totals import FloatArray, IntArray, Rows
 from fairmix.mixture.model import Model
 from fairmix.results.freshness import TrainingRows
-from fairmix.results.verdict import Verdict, judge
+from fairmix.results.verdict import Verdict, judge, worst_of
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Rule:
     ----------
     criterion : str
         Name of the measure that ``gap_`` reports.
-    limit : Limit or None
+    limit : Limit, ByAttribute or None
         What is bounded, and by how much; None where there is no bound.
     of : {"labels", "probabilities"}
         What the bound is on.
@@ -37,7 +38,7 @@ class Rule:
     """
 
     criterion: str
-    limit: Limit | None
+    limit: AnyLimit | None
     of: Literal["labels", "probabilities"]
     min_group_size: int
     missing_groups: MissingGroups
@@ -57,7 +58,12 @@ class Rule:
     @property
     def text(self) -> str:
         """The parameter and its number."""
-        return "no bound" if self.limit is None else f"{self.limit.parameter}={self.limit.bound:g}"
+        if self.limit is None:
+            return "no bound"
+        if isinstance(self.limit, ByAttribute):
+            bounds = (f"{limit.bound:g} for {name}" for name, limit in self.limit.limits.items())
+            return f"{self.limit.parameter}={', '.join(bounds)}"
+        return f"{self.limit.parameter}={self.limit.bound:g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +83,8 @@ class Fairness:
         What whole rows can resolve.
     strength : float
         The strength of the penalty whose fit this is.
+    attributes : tuple of Fairness
+        Of each of several attributes; the figures here are then those of the worst. Else empty.
     """
 
     label_gap: float = math.nan
@@ -86,6 +94,26 @@ class Fairness:
     rates: FloatArray | None = None
     resolution: float = math.nan
     strength: float = 0.0
+    attributes: tuple[Fairness, ...] = ()
+
+    @classmethod
+    def worst(cls, attributes: Sequence[Fairness], strength: float) -> Fairness:
+        """Of several attributes: the worst figures, and the rates of all."""
+        rates = [one.rates for one in attributes if one.rates is not None]
+        return cls(
+            label_gap=max(one.label_gap for one in attributes),
+            soft_gap=max(one.soft_gap for one in attributes),
+            ratio=min(one.ratio for one in attributes),
+            balance=min(one.balance for one in attributes),
+            rates=np.vstack(rates),
+            resolution=max(one.resolution for one in attributes),
+            strength=strength,
+            attributes=tuple(attributes),
+        )
+
+    def gap(self, of: str) -> float:
+        """The criterion on labels or probabilities."""
+        return self.label_gap if of == "labels" else self.soft_gap
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,22 +171,40 @@ class Fitted:
     @property
     def gap(self) -> float:
         """The criterion on what the rule is on."""
-        of_labels = self.rule.of == "labels"
-        return self.fairness.label_gap if of_labels else self.fairness.soft_gap
+        return self.fairness.gap(self.rule.of)
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the rows of the fit meet the rule."""
+        """Whether the rows of the fit meet the rule; of several attributes, all of them."""
+        verdicts = list(self.verdicts.values())
+        if len(verdicts) == 1:
+            return replace(verdicts[0], unjudged=self.groups.unjudged)
+        return replace(worst_of(verdicts), unjudged=self.groups.unjudged)
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict on each attribute, by name."""
+        groups = self.groups
+        if not self.fairness.attributes:
+            return {groups.title: self._judged("", groups, self.fairness)}
+        pairs = zip(groups.attributes, self.fairness.attributes, strict=True)
+        return {own.title: self._judged(own.title, own, fairness) for own, fairness in pairs}
+
+    def _judged(self, title: str, groups: Groups | Attribute, fairness: Fairness) -> Verdict:
         # Worked out when asked for, so that word and numbers cannot disagree.
-        limit, fairness = self.rule.limit, self.fairness
-        found = {"max_gap": self.gap, "min_ratio": fairness.ratio, "min_balance": fairness.balance}
+        limit = None if self.rule.limit is None else self.rule.limit.of(title)
         parameter = "max_gap" if limit is None else limit.parameter
+        found = {
+            "max_gap": fairness.gap(self.rule.of),
+            "min_ratio": fairness.ratio,
+            "min_balance": fairness.balance,
+        }
         return judge(
             float(found[parameter]),
             math.inf if limit is None else limit.bound,
             resolution=float(fairness.resolution),
-            n_judged=len(self.groups.names),
-            unjudged=self.groups.unjudged,
+            n_judged=len(groups.names),
+            unjudged=groups.unjudged,
             parameter=parameter,
         )
 
@@ -176,8 +222,11 @@ class Fitted:
     def seats(self) -> Seats:
         """How new rows are seated: by their groups for an aware map only."""
         # A blind map must give the same answer whether or not groups are passed.
-        aware = self.model.aware
-        return Seats(len(self.groups.names) if aware else 1, aside=self.model.places_aside)
+        if not self.model.aware:
+            return Seats(1, aside=False)
+        membership, aside = self.model.membership, self.model.places_aside
+        n_codes = len(self.groups.names) if membership is None else membership.n_cells
+        return Seats(n_codes, aside, membership)
 
     def features(self, X: Any) -> Any:
         """X without the columns that came with it in the fit and are not features."""
@@ -208,6 +257,7 @@ class Fitted:
             "categories_": [np.array(names) for names in self.model.columns.levels],
             "groups_": np.array(groups.names, dtype=str),
             "group_sizes_": groups.sizes,
+            "attributes_": [own.title for own in groups.attributes],
             "unjudged_groups_": dict(groups.unjudged),
             "gap_": self.gap,
             "label_gap_": fairness.label_gap,

@@ -33,6 +33,12 @@ def certify_held_out(
     confidence : float
         Probability that the bound holds.
     """
+    if fitted.groups.attributes:
+        raise ValueError(
+            "This model compares several attributes each by itself (attributes='each'), and a "
+            "certificate is of the groups of one. Certify its labels with fairmix.certify, one "
+            "attribute at a time."
+        )
     judged = list(fitted.groups.names)
     # Judged groups come first, so that the codes below their number are theirs.
     known = [*judged, *fitted.groups.unjudged]
@@ -76,7 +82,7 @@ def _judge(
         counts,
         known,
         # Without groups the fit was asked for nothing that these rows could miss.
-        rule.limit if fair and rule.limit is not None else np.inf,
+        rule.limit.of("") if fair and rule.limit is not None else np.inf,
         criterion=rule.criterion,
         min_group_size=rule.min_group_size,
         among=judged if fair else None,

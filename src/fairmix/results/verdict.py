@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -166,6 +166,20 @@ def judge(
     if holds(value, bound, resolution):
         word = MET_FOR_JUDGED if small else MET
     return Verdict(word, value, bound, resolution, small, parameter)
+
+
+def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """Of several attributes under rules of one kind, the one that is farthest beyond its bound."""
+
+    def beyond(verdict: Verdict) -> tuple[bool, float]:
+        away = verdict.value - verdict.bound
+        away = -away if verdict.at_least else away
+        return verdict.word == MISSED, -math.inf if math.isnan(away) else away
+
+    worst = max(verdicts, key=beyond)
+    if worst.holds and any(verdict.word != MET for verdict in verdicts):
+        return replace(worst, word=MET_FOR_JUDGED)
+    return worst
 
 
 def measure(

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from fairmix.criteria import Criterion, Seminorm
+from fairmix.criteria import Criterion
 from fairmix.criteria.bounds import SOFT_RESOLUTION
 from fairmix.kernels.totals import FloatArray
 from fairmix.mixture.mixture import Mixture
@@ -88,12 +88,13 @@ class Task:
 
     Attributes
     ----------
-    measure : Seminorm
-        The measure of fairness that is recorded, and that a strength weighs.
+    measure : Criterion
+        The measure of fairness that is recorded.
     strength : float or None
-        Strength of the penalty on the measure; 0: a plain mixture. None: a bound must be met.
+        Strength of the penalty on the criterion, a `Seminorm` then; 0: a plain mixture. None: a
+        bound must be met.
     criterion : Criterion
-        What a bound is on; it may be another than the measure.
+        What a bound or a strength is on; a bound may be on another than the measure.
     bound : float
         What the criterion may be on all rows; infinite where ``strength`` is a number.
     target : float
@@ -115,7 +116,7 @@ class Task:
         Whether the climb is one batch of a stream, where a few steps are enough.
     """
 
-    measure: Seminorm
+    measure: Criterion
     strength: float | None
     criterion: Criterion
     bound: float

@@ -39,11 +39,14 @@ KICK_ROWS = 12
 
 
 class Near(NamedTuple):
-    """Rows: scores (n, K), rho (n, M), groups (n,), weights (n,) and the lead of their label."""
+    """Rows: scores (n, K), rho and members (n, M), weights (n,) and the lead of their label.
+
+    ``members`` is one where a row belongs to a group that is compared.
+    """
 
     scores: FloatArray
     rho: FloatArray
-    groups: IntArray
+    members: FloatArray
     weight: FloatArray
     lead: FloatArray
 
@@ -52,7 +55,7 @@ class Near(NamedTuple):
         return Near(
             self.scores[rows],
             self.rho[rows],
-            self.groups[rows],
+            self.members[rows],
             self.weight[rows],
             self.lead[rows],
         )
@@ -62,7 +65,7 @@ class Near(NamedTuple):
         return Near(
             np.concatenate([self.scores, other.scores]),
             np.concatenate([self.rho, other.rho]),
-            np.concatenate([self.groups, other.groups]),
+            np.concatenate([self.members, other.members]),
             np.concatenate([self.weight, other.weight]),
             np.concatenate([self.lead, other.lead]),
         )
@@ -82,14 +85,12 @@ class Gather:
         rows: IntArray = np.arange(block.n_rows)
         if block.n_rows > self.most:
             rows = np.sort(np.argpartition(lead, self.most)[: self.most])
-        if block.propensity is None:
-            rho = (block.groups[rows, None] == np.arange(block.n_groups)).astype(np.float64)
-        else:
+        members = block.members[rows].astype(np.float64)
+        rho = members
+        if block.propensity is not None:
             rho = block.propensity[:, rows].T.astype(np.float64)
         weight = np.ones(block.n_rows) if block.weight is None else block.weight
-        return Near(
-            scores[rows], rho, block.groups[rows], weight[rows].astype(np.float64), lead[rows]
-        )
+        return Near(scores[rows], rho, members, weight[rows].astype(np.float64), lead[rows])
 
 
 def gather(table: Rowlike, logits: Logits, offsets: FloatArray) -> tuple[Near, float]:
@@ -265,11 +266,11 @@ class Search:
         rival: IntArray,
         side: float,
     ) -> None:
-        groups, weight = self.near.groups[rows], side * self.near.weight[rows]
-        judged = groups < self.n_groups
-        index = (first[judged], groups[judged])
-        np.add.at(out, (*index, np.full(judged.sum(), line.cluster)), weight[judged])
-        np.add.at(out, (*index, rival[rows][judged]), -weight[judged])
+        moved = (side * self.near.weight[rows])[:, None] * self.near.members[rows]
+        groups = np.arange(self.n_groups)
+        there: IntArray = np.full((len(rows), 1), line.cluster)
+        np.add.at(out, (first[:, None], groups, there), moved)
+        np.add.at(out, (first[:, None], groups, rival[rows][:, None]), -moved)
 
     def _move(
         self, line: Line, length: float, rows: IntArray, rival: IntArray, side: float

@@ -19,11 +19,11 @@ the labels themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
-from fairmix.criteria import Criterion
+from fairmix.criteria import Criterion, Seminorm
 from fairmix.criteria.bounds import within
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray, Logits
@@ -124,7 +124,7 @@ class Dual(ClimbOnly):
             task.measure,
             Bound(task.criterion, task.bound)
             if task.strength is None
-            else Strength(task.measure, task.strength),
+            else Strength(cast(Seminorm, task.criterion), task.strength),
             labels=task.labels,
             temperature=COOL if task.labels else 1.0,
             equal_weights=task.labels or not task.aware,
@@ -155,8 +155,10 @@ class Dual(ClimbOnly):
             look = polish.carry_over(tilt, logits, table)
         if self.equal_weights:
             theta = _density_weights(mixture, near, theta)
-        # The offsets take back what the density's weights add to the logits of the map.
+        # The offsets take back what the density's weights add to the logits of the map. A row has
+        # one offset of each attribute, so each takes its share.
         taken = mixture.log_weights(rough.theta) - mixture.log_weights(theta)
+        taken /= 1 if table.membership is None else len(table.membership.counts)
         for _ in range(LABEL_CHECKS):
             best = polish.run(logits, look)
             offsets = best.tilt.offsets + taken

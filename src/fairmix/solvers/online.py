@@ -139,6 +139,7 @@ class Running(OneBatch):
         self.group_sizes: FloatArray = batch.group_sizes / step
         self.weight_sum = batch.weight_sum / step
         self.rate_steps: FloatArray = batch.rate_steps * step
+        self.membership = batch.membership
         self._past = past * ((1 - step) * self.weight_sum)
         self._step = step
 

@@ -143,7 +143,7 @@ class Polish:
         table = look.tilt.table
         grain = self._grain(best.rates + self.error, table)
         # Where the labels of a group depend on its own offsets only, its last rows are counted.
-        countable = self.labels and look.tilt.aware
+        countable = self.labels and look.tilt.countable
         for _ in range(FEW_STEPS if countable else STEPS):
             if best.met:
                 break

@@ -84,7 +84,7 @@ class Bound:
         """Minimum of the local model, as exact as a step on changing rates needs."""
         if isinstance(model, FewGroups):
             cone = self.criterion.cone(self.bound)
-            if cone is not None:
+            if cone is not None and len(cone) * model.rates.shape[1] <= MOST_EDGES:
                 return cone_multipliers(model, cone)
             return newton_multipliers(model, self.criterion, self.bound, STEP.tol)
         if self.bound == 0 and not self.criterion.conic:
@@ -144,6 +144,9 @@ class Strength:
         return found
 
 
+# Multipliers of a cone that least squares find, one for each pair of groups and cluster. Three groups
+# and twenty clusters have 120; with several hundred, the method below is quicker.
+MOST_EDGES = 400
 # Of the bound at which the multipliers have a given norm. Twenty halve it to a millionth; a norm
 # within a thousandth of the strength, which a user hardly means more exactly, ends them sooner.
 BISECTIONS = 20
@@ -172,7 +175,7 @@ def newton_multipliers(
     h is the support function of the rates within the bound.
     """
     multipliers, rates, curvature = model.multipliers, model.rates, model.curvature
-    if bound == 0:
+    if bound == 0 and criterion.contrasting:
         return _equal_rates(model)
     factor = criterion.absolute(len(rates))
     if factor is not None:
@@ -217,7 +220,8 @@ def newton_multipliers(
             break
         sigma = min(2 * sigma, HIGHEST_PRICE * unit)
     out = now.reshape(rates.shape)
-    return np.asarray(out - out.mean(axis=0))
+    # What the ridge has left in the gauge.
+    return np.asarray(out - out.mean(axis=0)) if criterion.contrasting else out
 
 
 def _equal_rates(model: FewGroups) -> FloatArray:

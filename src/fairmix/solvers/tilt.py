@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from fairmix.kernels import Sweep
-from fairmix.kernels.totals import FEW_GROUPS, Block, FloatArray, Logits, Totals
+from fairmix.kernels.totals import FEW_GROUPS, Block, FloatArray, Logits, Membership, Totals
 from fairmix.solvers.local_model import FewGroups
 from fairmix.solvers.many import ByContrast, ByGroup, ManyGroups
 from fairmix.solvers.quadratic import Constraint
@@ -34,17 +34,22 @@ class Knowledge:
 
     ``share`` (M,) is the mean of rho. ``covariance`` (M, M) is that of a blind map; None for an
     aware one, whose rho is one or zero. ``free``: multipliers need not add up to zero over the
-    groups, because the allowed rates are a cone.
+    groups, because the allowed rates are a cone. ``membership``: the groups are those of several
+    attributes.
     """
 
     share: FloatArray
     covariance: FloatArray | None
     free: bool = False
+    membership: Membership | None = None
 
     @cached_property
     def basis(self) -> FloatArray:
         """Orthonormal contrasts between groups along which steps go, (M, R); all, where free."""
         n_groups = len(self.share)
+        if self.membership is not None:
+            counts = self.membership.counts
+            return np.eye(n_groups) if self.free else block_diag(*map(_contrast_basis, counts))
         if self.covariance is None or n_groups - 1 <= MOST_CONTRASTS:
             return np.eye(n_groups) if self.free else _contrast_basis(n_groups)
         return _widest(self.spread / np.outer(self.share, self.share), free=self.free)
@@ -93,7 +98,7 @@ class Tilt:
     ) -> Tilt:
         """Of a table and its K components; without multipliers there is no tilt yet."""
         zeros = np.zeros((len(table.group_sizes), n_components))
-        known = replace(_knowledge(table), free=free)
+        known = replace(_knowledge(table), free=free, membership=table.membership)
         return cls(table, zeros if multipliers is None else multipliers, known)
 
     def on(self, table: Rowlike) -> Tilt:
@@ -115,8 +120,11 @@ class Tilt:
 
     @property
     def many(self) -> bool:
-        """Whether there are so many groups that their structure is used, not a full matrix."""
-        return len(self.multipliers) > FEW_GROUPS
+        """Whether there are so many groups that their structure is used, not a full matrix.
+
+        Groups of several attributes share rows, so they do not have this structure.
+        """
+        return len(self.multipliers) > FEW_GROUPS and self.knowledge.membership is None
 
     @property
     def offsets(self) -> FloatArray:
@@ -125,8 +133,13 @@ class Tilt:
 
     @property
     def aware(self) -> bool:
-        """Whether the label of a row depends on the offsets of its own group only."""
+        """Whether the map sees the groups: rho is one or zero."""
         return self.knowledge.covariance is None
+
+    @property
+    def countable(self) -> bool:
+        """Whether the label of a row depends on the offsets of one group only."""
+        return self.aware and self.knowledge.membership is None
 
     @property
     def _by_group(self) -> bool:
@@ -134,7 +147,7 @@ class Tilt:
 
         With few groups whose multipliers are contrasts, a matrix over these is quicker.
         """
-        return self.aware and (self.many or self.knowledge.free)
+        return self.countable and (self.many or self.knowledge.free)
 
     def measure(
         self,
@@ -243,7 +256,10 @@ class Tilt:
         v = step / self.share[:, None]
         v = v - v.mean(axis=1, keepdims=True)
         if self.aware:
-            return max(float(np.abs(v).max()), 1e-300)
+            known = self.knowledge.membership
+            # The offsets of a row's groups add up, one of each attribute.
+            parts = [slice(None)] if known is None else known.parts
+            return max(sum(float(np.abs(v[part]).max()) for part in parts), 1e-300)
         # Three: what next to no row exceeds.
         variance = np.einsum("gk,gh,hk->k", v, self.knowledge.spread, v)
         return max(3 * float(np.sqrt(max(variance.max(), 0.0))), 1e-300)
@@ -277,8 +293,8 @@ def _knowledge(table: Rowlike) -> Knowledge:
             return None
         rho = block.propensity.astype(np.float64)
         weighted = rho if block.weight is None else rho * block.weight
-        compared = np.flatnonzero(block.groups < block.n_groups)
-        aware = bool((rho[block.groups[compared], compared] == 1).all())
+        # Rows aside have probabilities also in an aware map.
+        aware = bool((rho[block.members.T > 0] == 1).all())
         return weighted.sum(axis=1), weighted @ rho.T, aware
 
     found = [triple for triple in table.each(moments) if triple is not None]

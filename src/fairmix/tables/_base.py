@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Generic, Protocol, Self, TypeVar
 
 from fairmix.kernels import Sweep
-from fairmix.kernels.totals import Block, FloatArray, Totals
+from fairmix.kernels.totals import Block, FloatArray, Membership, Totals
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -68,6 +68,10 @@ class Rowlike(Protocol):
     @property
     def group_sizes(self) -> FloatArray:
         """Weight of each group that is compared, (M,)."""
+
+    @property
+    def membership(self) -> Membership | None:
+        """The groups of several attributes, where a row has one of each."""
 
     @property
     def weight_sum(self) -> float:

@@ -21,10 +21,11 @@ class Part(OneBatch):
         counts = table.store.summary.block_counts[list(blocks)].sum(axis=0)
         self.n_rows = int(counts.sum())
         # Rows stand for weights; what needs the exact weight has it from the pass.
-        scale = table.group_sizes / np.maximum(table.store.group_counts, 1)
-        self.group_sizes: FloatArray = counts[: table.n_groups] * scale
+        scale = table.group_sizes / np.maximum(table.by_group(table.store.group_counts), 1)
+        self.group_sizes: FloatArray = table.by_group(counts) * scale
         self.rate_steps: FloatArray = table.rate_steps * (table.n_rows / self.n_rows)
         self.weight_sum = table.weight_sum * self.n_rows / table.n_rows
+        self.membership = table.membership
 
     @property
     def passes(self) -> float:
@@ -62,6 +63,7 @@ class Batches:
         self.table = table
         self.n_rows, self.weight_sum = table.n_rows, table.weight_sum
         self.group_sizes, self.rate_steps = table.group_sizes, table.rate_steps
+        self.membership = table.membership
         self.n_batches = n_batches
         self._rng = rng
         shuffled = rng.permutation(table.n_blocks)

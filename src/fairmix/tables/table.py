@@ -13,7 +13,9 @@ from fairmix.kernels.totals import (
     Chunk,
     Features,
     FloatArray,
+    IntArray,
     Logits,
+    Membership,
     Rows,
     Totals,
     add_up,
@@ -42,6 +44,7 @@ class Encoder:
     propensity: Callable[[Rows], FloatArray] | None = None
     aware: bool = False
     aside: bool = False
+    membership: Membership | None = None
 
     def _rho(self, chunk: Chunk) -> FloatArray | None:
         """What the map may know of the groups."""
@@ -49,12 +52,26 @@ class Encoder:
             return None
         if not self.aware:
             return self.propensity(chunk.rows)
+        if self.membership is not None:
+            return self._rho_of_cells(chunk, self.propensity, self.membership)
         # An aware map needs the propensity only for rows aside; the others have their own group.
         known = chunk.groups < self.n_groups
         rho = np.zeros((self.n_groups, len(known)))
         rho[chunk.groups[known], np.flatnonzero(known)] = 1
         if not known.all():
             rho[:, ~known] = self.propensity(chunk.rows.take(np.flatnonzero(~known)))
+        return rho
+
+    @staticmethod
+    def _rho_of_cells(
+        chunk: Chunk, propensity: Callable[[Rows], FloatArray], membership: Membership
+    ) -> FloatArray:
+        """The same for several attributes, in each of which a row may stand aside."""
+        rho: FloatArray = membership.matrix[:, chunk.groups]
+        for part in membership.parts:
+            aside = np.flatnonzero(rho[part].sum(axis=0) == 0)
+            if len(aside):
+                rho[part, aside] = propensity(chunk.rows.take(aside))[part]
         return rho
 
     def __call__(self, chunk: Chunk) -> Block:
@@ -72,6 +89,7 @@ class Encoder:
             number=chunk.number,
             aside=self.aside,
             ties=chunk.ties,
+            membership=self.membership,
         )
 
 
@@ -88,6 +106,8 @@ class Table(OneBatch):
         Probability of each group given the row, (M, n): what a blind map may know.
     aware : bool
         Whether the map sees the groups, and the propensity is for rows aside only.
+    membership : Membership or None
+        The groups that are compared, where the codes of the store are cells of several attributes.
     keep : bool
         Keep the encoded rows between passes, unless they are large. False for a single sweep.
     journal : Journal or None
@@ -103,13 +123,15 @@ class Table(OneBatch):
         *,
         propensity: Callable[[Rows], FloatArray] | None = None,
         aware: bool = False,
+        membership: Membership | None = None,
         keep: bool = True,
         journal: Journal | None = None,
         whole: Table | None = None,
     ) -> None:
         self.store = store
         self.journal = journal
-        self.encoder = Encoder(encode, store.n_groups, propensity, aware, store.aside)
+        n_groups = store.n_groups if membership is None else membership.n_groups
+        self.encoder = Encoder(encode, n_groups, propensity, aware, store.aside, membership)
         self.blocks = store.blocks.map(self.encoder, keep=self._kept_blocks() if keep else 0)
         self._last: tuple[Sweep, list[Forward]] | None = None
         self._whole = self if whole is None else whole
@@ -138,12 +160,23 @@ class Table(OneBatch):
     @property
     def n_groups(self) -> int:
         """M."""
-        return self.store.n_groups
+        return self.encoder.n_groups
+
+    @property
+    def membership(self) -> Membership | None:
+        """The groups of several attributes."""
+        return self.encoder.membership
+
+    def by_group(self, by_code: FloatArray | IntArray) -> FloatArray:
+        """From sums over the rows of each code of the store to those of each group, (M,)."""
+        if self.membership is None:
+            return np.asarray(by_code[: self.n_groups], dtype=np.float64)
+        return np.asarray(self.membership.matrix @ by_code)
 
     @property
     def group_sizes(self) -> FloatArray:
         """Weight of each group that is compared, (M,)."""
-        return self.store.group_sizes
+        return self.by_group(self.store.group_sizes)
 
     @property
     def weight_sum(self) -> float:
@@ -153,7 +186,10 @@ class Table(OneBatch):
     @property
     def rate_steps(self) -> FloatArray:
         """By how much one row can move the rate of its group, (M,)."""
-        return self.store.rate_steps
+        if self.membership is None:
+            return self.store.rate_steps
+        heaviest = self.membership.matrix * self.store.summary.largest_weights
+        return np.asarray(heaviest.max(axis=1) / self.group_sizes)
 
     @property
     def passes(self) -> float:
@@ -211,6 +247,7 @@ class Table(OneBatch):
             self.encoder.encode,
             propensity=self.encoder.propensity,
             aware=self.encoder.aware,
+            membership=self.membership,
             # Without the journal: a new process repeats passes over samples (decision record 0008).
             whole=self._whole,
         )
