@@ -144,8 +144,8 @@ class Strength:
         return found
 
 
-# Multipliers of a cone that least squares find, one for each pair of groups and cluster. Three groups
-# and twenty clusters have 120; with several hundred, the method below is quicker.
+# Multipliers of a cone that least squares find, one for each pair of groups and cluster. Three
+# groups and twenty clusters have 120; with several hundred, the method below is quicker.
 MOST_EDGES = 400
 # Of the bound at which the multipliers have a given norm. Twenty halve it to a millionth; a norm
 # within a thousandth of the strength, which a user hardly means more exactly, ends them sooner.
