@@ -101,8 +101,10 @@ class SmallestRatio:
         row = self.scales[larger] * steps[larger]
         forgiven = row / np.where(larger == high, scaled[high, filled], self.best * top[filled])
         beyond = values - forgiven
-        decides = beyond.argmax() if beyond.max() > 0 else values.argmax()
-        return float(forgiven[decides])
+        if beyond.max() > ROUNDING:
+            return float(forgiven[beyond.argmax()])
+        # No less than the value there: a row that is just enough is enough, however it is rounded.
+        return float(max(forgiven[values.argmax()], values.max()))
 
     def enough(
         self, bound: float, rates: FloatArray, sizes: FloatArray, steps: FloatArray
@@ -124,7 +126,7 @@ class SmallestRatio:
         rho, level = self._level(rates, bound)
         top = level / self.scales[:, None]
         scaled = rates * self.scales[:, None]
-        inside = scaled.min(axis=0) >= rho * scaled.max(axis=0)
+        inside = scaled.min(axis=0) >= np.maximum(rho * scaled.max(axis=0), 0.0)
         # Rates within the cone keep their bits: `_clipped` asks which of them have changed.
         return np.where(inside, rates, np.clip(rates, rho * top, top))
 
