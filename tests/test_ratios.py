@@ -80,7 +80,7 @@ def test_equal_rates_have_the_best_ratio(limit, sizes):
     assert criterion.value(rates) == pytest.approx(0, abs=1e-15)
     assert limit.figure(0.0, sizes) == pytest.approx(criterion.best)
     np.testing.assert_allclose(criterion.project(rates, 0.0), rates, rtol=1e-14)
-    # A cluster without a member of a group is as bad as it gets, one without any row does not count.
+    # A cluster without a member of a group is as bad as it gets; one without a row does not count.
     rates[0, 1] = 0
     assert criterion.value(rates) == 1
     rates[:, 1] = 0

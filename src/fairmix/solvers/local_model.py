@@ -51,6 +51,10 @@ class FewGroups(LocalModel):
         """Mean of the diagonal of H."""
         return float(np.trace(self.curvature) / self.multipliers.size)
 
+    def after(self, step: FloatArray) -> FloatArray:
+        """The rates that the model expects after a step of the multipliers, (M, K)."""
+        return self.rates - (self.curvature @ step.ravel()).reshape(step.shape)
+
 
 def definite(curvature: FloatArray) -> FloatArray:
     """H made definite: it is singular along the gauge and, in single precision, may be less."""

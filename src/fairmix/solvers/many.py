@@ -64,6 +64,10 @@ class ManyGroups(LocalModel):
         """Mean of the diagonal of H."""
         return self.curvature.unit
 
+    def after(self, step: FloatArray) -> FloatArray:
+        """The rates that the model expects after a step of the multipliers, (M, K)."""
+        return self.rates - self.curvature(step)
+
 
 @dataclass(frozen=True, eq=False)
 class ByGroup:

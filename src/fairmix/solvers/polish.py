@@ -42,8 +42,12 @@ SEARCHES = 3
 # and what is left of it after three is hardly worth a pass.
 EASE_STEPS = 3
 EASE = 0.9
-# Halvings of the share of differences that the last rows may keep: to a millionth, below a row.
-SHARE_HALVINGS = 20
+# Shares of the differences that whole rows may keep, the first that meets a bound on ratios: all of
+# them where single rows make up for rounding, so many of them at most.
+SHARES = (1.0, 0.99, 0.97, 0.9, 0.75, 0.5, 0.0)
+NUDGES = 100
+# Counts are products of rates and sizes: so far from whole they are the same.
+COUNT_ROUNDING = 1e-6
 # Passes over all rows before they are polished themselves, and the share of the bound to aim at:
 # a little less than all, because the sampling error does change a little with the tilt.
 ROUNDS = 4
@@ -144,6 +148,11 @@ class Polish:
         grain = self._grain(best.rates + self.error, table)
         # Where the labels of a group depend on its own offsets only, its last rows are counted.
         countable = self.labels and look.tilt.countable
+        if countable and self.criterion.conic:
+            # Each cluster ends on the edge of its cone, or within it, and not beyond.
+            best = now = self._count(logits, best, grain)
+            if best.met:
+                return best
         for _ in range(FEW_STEPS if countable else STEPS):
             if best.met:
                 break
@@ -175,40 +184,65 @@ class Polish:
         spare; at a bound that whole rows cannot resolve they vanish.
         """
         tilt, table = best.tilt, best.tilt.table
-        sizes, rates = table.group_sizes, best.rates + self.error
-        smallest = int(sizes.argmin())
+        sizes = table.group_sizes
         whole = np.allclose(table.rate_steps * sizes, 1, rtol=1e-9)
-        share = self._share_kept(rates, table, grain, whole=whole)
-        wanted = rates[smallest] + share * (rates - rates[smallest])
+        wanted = self._wanted(best, grain, whole=whole)
         added = np.zeros_like(tilt.offsets)
         for g in range(len(sizes)):
             aim = sizes[g] * (wanted[g] - self._error_of(g))
             goal = _apportioned(aim) if whole else aim
             excess = sizes[g] * best.rates[g] - goal
-            if g == smallest or not np.abs(excess).max() > 0:
+            if not np.abs(excess).max() > COUNT_ROUNDING:
                 continue
             found = whole_row_offsets(table, logits, tilt.offsets, g, excess, goal - aim)
             if found is not None:
                 added[g] = found
         return self._better(self.look(tilt.moved(added), logits), best)
 
-    def _share_kept(self, rates: FloatArray, table: Rowlike, grain: float, *, whole: bool) -> float:
-        """How much of the differences to the smallest group can stay."""
-        if not self.criterion.conic:
-            # The value shrinks with them.
-            return max(0.0, self.bound - grain) / self.criterion.value(rates)
+    def _wanted(self, best: Look, grain: float, *, whole: bool) -> FloatArray:
+        """The rates to count to, (M, K)."""
+        table, rates = best.tilt.table, best.rates + self.error
         sizes = table.group_sizes
-        base = rates[sizes.argmin()]
-        low, high = 0.0, 1.0
-        for _ in range(SHARE_HALVINGS):
-            share = (low + high) / 2
-            counts = sizes[:, None] * (base + share * (rates - base))
-            if whole:
-                counts = np.array([_apportioned(row) for row in counts])
-            kept = counts / sizes[:, None]
-            met = self.criterion.value(kept) <= self._enough(kept, table)
-            low, high = (share, high) if met else (low, share)
-        return low
+        smallest = int(sizes.argmin())
+        if not self.criterion.conic:
+            # The value shrinks with the differences.
+            share = max(0.0, self.bound - grain) / self.criterion.value(rates)
+            return np.asarray(rates[smallest] + share * (rates - rates[smallest]))
+        aim = Bound(self.criterion, self.bound)
+        rates = best.tilt.ends(rates, best.totals, self.temperature, aim)
+
+        if not whole:
+            return rates
+        # Labels of whole rows for these rates, else for ones that are closer to the smallest group.
+        base = _apportioned(sizes[smallest] * rates[smallest]) / sizes[smallest]
+        for share in SHARES:
+            aims = sizes[:, None] * (base + share * (rates - base))
+            kept = self._nudged(np.array([_apportioned(aim) for aim in aims]), sizes)
+            if self.criterion.value(kept) <= self._enough(kept, table):
+                break
+        return kept
+
+    def _nudged(self, counts: FloatArray, sizes: FloatArray) -> FloatArray:
+        """Rates of counts (M, K) that meet the bound, one row after the other, if that helps."""
+        n_clusters = counts.shape[1]
+        for _ in range(NUDGES):
+            rates = counts / sizes[:, None]
+            now = self.criterion.excess(rates[None], self.bound)[0]
+            missing = self.criterion.project(rates, self.bound) - rates
+            g, k = (np.repeat(found, n_clusters) for found in np.nonzero(missing))
+            if now == 0 or not len(g):
+                break
+            # A row of each group that has too few in a cluster, or too many, from or to any other.
+            each, to = np.arange(len(g)), np.arange(len(g)) % n_clusters
+            moved, row = np.repeat(counts[None], len(g), axis=0), np.sign(missing[g, k])
+            moved[each, g, k] += row
+            moved[each, g, to] -= row
+            values = self.criterion.excess(moved / sizes[:, None], self.bound)
+            values[(moved < 0).any(axis=(1, 2))] = np.inf
+            if values.min() >= now:
+                break
+            counts = moved[values.argmin()]
+        return counts / sizes[:, None]
 
     def _error_of(self, group: int) -> FloatArray | float:
         return self.error[group] if isinstance(self.error, np.ndarray) else self.error

@@ -247,6 +247,15 @@ class Tilt:
         length = min(1.0, reach * temperature / self.movement(step))
         return self.at(self.multipliers + length * step)
 
+    def ends(
+        self, rates: FloatArray, totals: Totals, temperature: float, constraint: Constraint
+    ) -> FloatArray:
+        """Where a whole Newton step should bring the rates, which add up to one for each group."""
+        model = self._model(rates, totals, temperature)
+        ends = model.after(constraint.multipliers(model) - self.multipliers)
+        ends = np.maximum(ends, 0.0)
+        return np.asarray(ends / ends.sum(axis=1, keepdims=True))
+
     def movement(self, step: FloatArray) -> float:
         """By how much a change of multipliers moves the logits of a row.
 
