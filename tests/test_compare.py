@@ -2,7 +2,7 @@
 
 import json
 import re
-from math import isnan
+from math import inf, isnan
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +87,7 @@ def test_figures_are_those_of_the_metrics(whole, blobs):
         assert row.cost == metrics.clustering_cost(X, model.labels_)
         assert row.gap == metrics.gap(model.labels_, groups)
         assert row.balance == metrics.balance(model.labels_, groups)
+        assert row.ratio == metrics.rate_ratio(model.labels_, groups)
         assert row.clusters == 3
         assert row.seconds > 0
         mixture = isinstance(model, FairMixture)
@@ -96,6 +97,41 @@ def test_figures_are_those_of_the_metrics(whole, blobs):
             assert row.soft_gap == pytest.approx(model.soft_gap_)
             assert row.nll == pytest.approx(-model.score(X))
         assert isnan(row.test_cost), "nothing was held out"
+
+
+def test_a_ratio_is_judged_by_the_rule_of_its_own_method(blobs):
+    X, groups = blobs
+    how = {"assignment": "aware", "random_state": 0}
+    methods = {
+        "K-means": KMeans(3, n_init=1, random_state=0),
+        "ratio": FairMixture(3, min_ratio=0.8, **how),
+        "Balance": FairMixture(3, min_balance=0.4, **how),
+        "gap": FairMixture(3, max_gap=0.3, **how),
+        "probabilities": FairMixture(3, min_ratio=0.9, gap_of="probabilities", **how),
+        "fairlets": FairletKMeans(3, random_state=0),
+    }
+    found = compare(methods, X, sensitive_features=groups, test_size=N_TEST, random_state=1)
+    rows = rows_of(found)
+    asked = {name: (row.max_gap, row.min_ratio, row.min_balance) for name, row in rows.items()}
+    assert asked == {
+        "K-means": (inf, None, None),
+        "ratio": (inf, 0.8, None),
+        "Balance": (inf, None, 0.4),
+        "gap": (0.3, None, None),
+        "probabilities": (inf, 0.9, None),
+        "fairlets": (inf, None, None),
+    }
+    for name, row in rows.items():
+        bounded = name not in ("K-means", "fairlets")
+        # Baselines are measured and not judged.
+        assert row.verdict == ("met" if bounded else "no bound")
+        assert 0 < row.ratio < 1
+        assert isnan(row.test_ratio) == (name == "fairlets")
+    assert rows["ratio"].ratio >= 0.8 > rows["K-means"].ratio
+    assert rows["Balance"].balance >= 0.4
+    # The rule is on the probabilities; the ratio in the table is that of the labels.
+    assert found.models["probabilities"].ratio_ >= 0.9 - 1e-6
+    assert rows["ratio"].test_verdict == ("met" if rows["ratio"].test_ratio >= 0.8 else "missed")
 
 
 def test_flags_say_what_each_method_can_do(whole):
@@ -246,7 +282,9 @@ def test_the_table_prints_and_converts(whole, split):
     assert split.to_dict()["n_test"] == N_TEST
     json.dumps(split.to_dict())
     lines = str(whole).splitlines()
-    titles = "method cost gap soft gap balance nll verdict clusters seconds peak MB unseen group"
+    titles = (
+        "method cost gap soft gap ratio balance nll verdict clusters seconds peak MB unseen group"
+    )
     assert " ".join(lines[0].split()) == titles
     assert [line[: len(name)] for name, line in zip(CAN, lines[1:], strict=True)] == list(CAN)
     assert f"On {N_TEST} held-out rows" in str(split)

@@ -77,6 +77,7 @@ PUBLIC = {
         "ClusterRow",
         "FairnessTable",
         "Figure",
+        "GroupRow",
         "Numbers",
         "Profile",
         "Verdict",
@@ -106,6 +107,9 @@ PUBLIC = {
 PARAMETERS = [
     "n_components",
     "max_gap",
+    "min_ratio",
+    "min_balance",
+    "margin",
     "fairness_strength",
     "gap_of",
     "assignment",

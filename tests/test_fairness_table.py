@@ -48,6 +48,48 @@ def test_figures_are_those_of_the_metrics(assignment, groups, weights):
         assert row.rate_ratio.value == pytest.approx(rates[:, k].min() / rates[:, k].max())
 
 
+def test_groups_have_a_verdict_each(assignment, groups, weights):
+    table = fairness_table(assignment, groups, sample_weight=weights, n_boot=20, min_ratio=0.9)
+    rates = metrics.group_rates(assignment, groups, sample_weight=weights)
+    relative = rates / rates.max(axis=0)
+    for g, row in enumerate(table.groups):
+        assert row.group == "abc"[g]
+        assert row.ratio.value == pytest.approx(relative[g].min())
+        assert row.ratio.low <= row.ratio.high <= 1
+        assert row.cluster == str(relative[g].argmin())
+        order = [str(k) for k in relative[g].argsort() if relative[g, k] < 0.9]
+        assert row.below == tuple(order)
+        assert row.verdict == ("missed" if order else "met")
+        for k, cluster in enumerate(table.clusters):
+            assert cluster.relative_rates[row.group].value == pytest.approx(relative[g, k])
+    lowest = table.lowest
+    assert lowest.ratio.value == pytest.approx(table.summary["rate_ratio"].value)
+    assert lowest.group == "abc"[relative.min(axis=1).argmin()]
+    lines = str(table).splitlines()
+    (line,) = (line for line in lines if line.startswith("rate ratio"))
+    assert line.endswith(f"({lowest.group} in cluster {lowest.cluster})")
+    assert any(line.split()[:4] == ["group", "smallest", "ratio", "cluster"] for line in lines)
+    frame = table.to_pandas()
+    assert pytest.approx(relative) == frame["relative_rate"].to_numpy().reshape(3, 3).T
+
+
+def test_four_fifths_is_four_fifths():
+    """Counts of 40 and 50 of 100 rows each: exactly 0.8, which nothing is taken off."""
+    labels = np.repeat([0, 1, 0, 1], [40, 60, 50, 50])
+    groups = np.repeat(["a", "b"], 100)
+    table = fairness_table(labels, groups)
+    assert table.min_ratio == 0.8
+    assert [(row.ratio.value, row.verdict) for row in table.groups] == [
+        (pytest.approx(0.8), "met"),
+        (pytest.approx(5 / 6), "met"),
+    ]
+    labels[0] = 1
+    below = fairness_table(labels, groups).groups[0]
+    assert (below.verdict, below.below, below.cluster) == ("missed", ("0",), "0")
+    with pytest.raises(ValueError, match=r"min_ratio=0 is not above 0"):
+        fairness_table(labels, groups, min_ratio=0)
+
+
 def test_intervals_are_those_of_resampled_rows(assignment, groups, weights):
     """Against the plain bootstrap: draw rows, call the metrics."""
     rng = np.random.default_rng(6)
@@ -118,6 +160,10 @@ def test_small_groups_are_listed_apart(assignment):
         expected = getattr(metrics, name)(assignment[large], groups[large])
         assert figure.value == pytest.approx(expected, abs=1e-12)
     assert table.unjudged == {"a": 5}
+    # Last, as in the clusters, and not compared.
+    unjudged = table.groups[-1]
+    assert (unjudged.group, unjudged.cluster, unjudged.verdict) == ("a", None, "not judged")
+    assert "a" not in table.clusters[0].relative_rates
     assert list(table.clusters[0].counts) == ["b", "c", "a"]
     counts = metrics.group_counts(assignment, groups)
     assert [row.counts["a"] for row in table.clusters] == pytest.approx(counts[0])
@@ -162,7 +208,7 @@ def test_prints_aligned_text_of_100_columns():
     weights = rng.uniform(1e5, 2e5, size=2000)
     lines = str(fairness_table(labels, rng.choice(names, 2000), sample_weight=weights)).split("\n")
     assert max(len(line) for line in lines) <= 100
-    table = lines[lines.index("", 2) + 1 :]
+    table = lines[len(lines) - lines[::-1].index("") :]
     assert table[0].split()[:3] == ["cluster", "size", "balance"]
     assert len(table) == 1 + 2 * 2
     assert len({len(line) for line in table}) == 1

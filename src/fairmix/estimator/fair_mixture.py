@@ -46,7 +46,7 @@ from fairmix.kernels.totals import IntArray, Rows
 from fairmix.mixture.families import FAMILIES, takes_missing
 from fairmix.mixture.model import Model
 from fairmix.results.certificate import Certificate
-from fairmix.results.fairness import FairnessTable, fairness_table
+from fairmix.results.fairness import FOUR_FIFTHS, FairnessTable, fairness_table
 from fairmix.results.fitted import Fitted
 from fairmix.results.held_out import certify_held_out
 from fairmix.solvers import SOLVERS
@@ -814,10 +814,11 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         n_boot: int = 200,
         confidence: float = 0.95,
     ) -> FairnessTable:
-        """Counts, rates, balance and gaps of the labels of some rows, with bootstrap intervals.
+        """Counts, rates, ratios and gaps of the labels of some rows, with bootstrap intervals.
 
-        Groups with fewer of these rows than ``min_group_size`` are listed apart: gaps and balance
-        are of the others.
+        Groups with fewer of these rows than ``min_group_size`` are listed apart: gaps and ratios
+        are of the others. Each group has a verdict: whether its rate is at least ``min_ratio`` of
+        the largest in every cluster, or four fifths of it where the model has no ``min_ratio``.
 
         Parameters
         ----------
@@ -843,16 +844,19 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
             sample_weight=sample_weight,
             min_group_size=self.min_group_size,
             missing_groups=self.missing_groups,
+            min_ratio=FOUR_FIFTHS if self.min_ratio is None else self.min_ratio,
             n_boot=n_boot,
             confidence=confidence,
             random_state=self._seeds(1)[0],
         )
 
     def certify(self, X: Any, sensitive_features: Any, *, confidence: float = 0.95) -> Certificate:
-        """An upper bound on the population gap of this fitted map, and a verdict on fresh rows.
+        """A bound on the population gap or ratio of this fitted map, and a verdict on fresh rows.
 
         With probability ``confidence`` over the draw of the rows, the criterion of this map in
-        the population that the rows come from is at most ``upper_bound``. The statement is about
+        the population that the rows come from is at most ``upper_bound``. Of a model with
+        ``min_ratio`` or ``min_balance``, the ratio or the Balance is at least ``lower_bound``;
+        that of Balance allows for the error of the groups' shares, too. The statement is about
         the groups that ``fit`` has judged; where these are fewer than two, about all that it knew.
 
         Parameters
@@ -868,9 +872,9 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         Certificate
-            ``verdict`` says whether these rows meet ``max_gap``, for groups that ``fit`` has
-            judged and that have ``min_group_size`` of these rows; ``chance`` how large a gap on
-            them sampling explains.
+            ``verdict`` says whether these rows meet the rule, for groups that ``fit`` has judged
+            and that have ``min_group_size`` of these rows; ``chance`` how large a gap, or how
+            small a ratio, on them sampling explains.
         """
         check_is_fitted(self)
         if self.fitted_.model.split:

@@ -1,7 +1,7 @@
 """What is measured of clusters: verdicts, certificates, fairness tables, profiles."""
 
 from fairmix.results.certificate import Certificate, ChanceGap, certify, chance_gap, sampling_gap
-from fairmix.results.fairness import ClusterRow, FairnessTable, Figure, fairness_table
+from fairmix.results.fairness import ClusterRow, FairnessTable, Figure, GroupRow, fairness_table
 from fairmix.results.profile import Categories, Numbers, Profile, share_interval
 from fairmix.results.verdict import Verdict, judge, judge_counts, label_resolution, verdict_of
 
@@ -12,6 +12,7 @@ __all__ = [
     "ClusterRow",
     "FairnessTable",
     "Figure",
+    "GroupRow",
     "Numbers",
     "Profile",
     "Verdict",

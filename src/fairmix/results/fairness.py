@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,21 +11,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairmix.criteria import CRITERIA, smallest_ratio
+from fairmix.criteria.bounds import reaches
 from fairmix.input.groups import Groups, MissingGroups, encode_groups, listed_groups
 from fairmix.metrics.assignment import Assignment, Labels, read_assignment, read_weights
 from fairmix.results.text import aligned, shortened
+from fairmix.results.verdict import MET, MISSED, NOT_JUDGED
 from fairmix.system.libraries import frame_library
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-__all__ = ["ClusterRow", "FairnessTable", "Figure", "fairness_table"]
+__all__ = ["FOUR_FIFTHS", "ClusterRow", "FairnessTable", "Figure", "GroupRow", "fairness_table"]
 
 Array = NDArray[np.float64]
 
 BATCH = 16  # bootstrap samples at a time: one matrix product each, and 128 bytes per row
 LINE = 100  # columns of the printed table; long names are cut
+# The four-fifths rule of the Uniform Guidelines on Employee Selection Procedures (1978): a group
+# whose rate is below this share of the largest stands out. Audit tools take it, too.
+FOUR_FIFTHS = 0.8
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,9 @@ class Figure:
         return f"{self.value:.4f}{known}"
 
 
+UNKNOWN = Figure(np.nan, np.nan, np.nan)
+
+
 @dataclass(frozen=True)
 class ClusterRow:
     """One cluster.
@@ -67,11 +76,16 @@ class ClusterRow:
         P(cluster | group) of each group.
     shares : dict of str to float
         P(group | cluster) of each group; NaN in an empty cluster.
+    relative_rates : dict of str to Figure
+        Rate of each group that is judged, over the largest rate of one; NaN in an empty cluster.
 
     Examples
     --------
-    >>> fairness_table([0, 0, 1], ["a", "b", "b"]).clusters[0].shares
+    >>> row = fairness_table([0, 0, 1], ["a", "b", "b"]).clusters[0]
+    >>> row.shares
     {'a': 0.5, 'b': 0.5}
+    >>> [figure.value for figure in row.relative_rates.values()]
+    [1.0, 0.5]
     """
 
     cluster: str
@@ -81,6 +95,38 @@ class ClusterRow:
     counts: dict[str, float]
     rates: dict[str, Figure]
     shares: dict[str, float]
+    relative_rates: dict[str, Figure]
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """One group: how its rates compare with the largest rate of a group, cluster by cluster.
+
+    Attributes
+    ----------
+    group : str
+        Its name.
+    ratio : Figure
+        The smallest of its relative rates; NaN where it is not judged.
+    cluster : str or None
+        The cluster of that.
+    below : tuple of str
+        Clusters in which its rate is below ``min_ratio`` of the largest, the worst first.
+    verdict : {"met", "missed", "not judged"}
+        Whether there is no such cluster. Nothing is forgiven.
+
+    Examples
+    --------
+    >>> table = fairness_table([0, 0, 0, 1, 1, 1], ["a", "a", "b", "a", "b", "b"])
+    >>> [(row.group, row.ratio.value, row.cluster, row.verdict) for row in table.groups]
+    [('a', 0.5, '1', 'missed'), ('b', 0.5, '0', 'missed')]
+    """
+
+    group: str
+    ratio: Figure
+    cluster: str | None
+    below: tuple[str, ...]
+    verdict: str
 
 
 @dataclass(frozen=True)
@@ -95,6 +141,10 @@ class FairnessTable:
         too small and fewer than two are left.
     clusters : tuple of ClusterRow
         One row per cluster.
+    groups : tuple of GroupRow
+        One row per group: its smallest ratio, and whether it is below ``min_ratio`` anywhere.
+    min_ratio : float
+        What the verdicts on groups ask for.
     title : str
         Name of the sensitive column or columns.
     n_rows : int
@@ -117,11 +167,19 @@ class FairnessTable:
 
     summary: dict[str, Figure]
     clusters: tuple[ClusterRow, ...]
+    groups: tuple[GroupRow, ...]
+    min_ratio: float
     title: str
     n_rows: int
     confidence: float
     n_boot: int
     unjudged: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def lowest(self) -> GroupRow | None:
+        """The group with the smallest ratio of all; None where nothing is compared."""
+        compared = [row for row in self.groups if row.cluster is not None]
+        return min(compared, key=lambda row: row.ratio.value, default=None)
 
     def __str__(self) -> str:
         n_groups = len(self.clusters[0].counts)
@@ -137,7 +195,12 @@ class FairnessTable:
         figures = [
             f"{name.replace('_', ' '):<{width}}  {figure}" for name, figure in self.summary.items()
         ]
-        return "\n".join([head, "", *figures, "", _clusters_text(self.clusters)])
+        if self.lowest is not None:
+            where = str(self.lowest.cluster)
+            who = f"{shortened(self.lowest.group, 30)} in cluster {shortened(where, 12)}"
+            figures[-1] += f"  ({who})"
+        verdicts = _groups_text(self.groups, self.min_ratio)
+        return "\n".join([head, "", *figures, "", verdicts, "", _clusters_text(self.clusters)])
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as dicts and tuples of plain numbers and strings, ready for JSON."""
@@ -149,8 +212,8 @@ class FairnessTable:
         Returns
         -------
         pandas.DataFrame
-            Columns ``cluster, group, judged, count, share, rate, rate_low, rate_high, size,
-            balance, ...``.
+            Columns ``cluster, group, judged, count, share, rate, rate_low, rate_high,
+            relative_rate, ..., size, balance, ...``.
         """
         frame: pd.DataFrame = frame_library("pandas").DataFrame(self._columns())
         return frame
@@ -175,6 +238,9 @@ class FairnessTable:
             "count": [row.counts[group] for row, group in cells],
             "share": [row.shares[group] for row, group in cells],
             **_spread("rate", [row.rates[group] for row, group in cells]),
+            **_spread(
+                "relative_rate", [row.relative_rates.get(group, UNKNOWN) for row, group in cells]
+            ),
             "size": [row.size for row, _ in cells],
             **_spread("balance", [row.balance for row, _ in cells]),
             **_spread("rate_ratio", [row.rate_ratio for row, _ in cells]),
@@ -188,11 +254,14 @@ def fairness_table(
     sample_weight: ArrayLike | None = None,
     min_group_size: int = 1,
     missing_groups: MissingGroups = "error",
+    min_ratio: float = FOUR_FIFTHS,
     n_boot: int = 200,
     confidence: float = 0.95,
     random_state: int | np.random.Generator = 0,
 ) -> FairnessTable:
     """Count, rate and share of every group in every cluster, and the fairness of the whole.
+
+    Each group has a verdict, too: in which clusters its rate is below four fifths of the largest.
 
     The intervals are percentiles over bootstrap samples of the rows: they say how much the figures
     would vary from sample to sample. They are approximate. A gap cannot be negative, so the
@@ -213,6 +282,9 @@ def fairness_table(
     missing_groups : {"error", "drop", "group"}, default="error"
         What a missing value in ``sensitive_features`` is: an error, a row to leave out, or the
         group "missing".
+    min_ratio : float, default=0.8
+        What the verdicts on groups ask for: in every cluster, the rate of a group is at least this
+        share of the largest. Above 0, at most 1.
     n_boot : int, default=200
         Bootstrap samples, at least 2.
     confidence : float, default=0.95
@@ -230,6 +302,8 @@ def fairness_table(
     >>> round(table.summary["gap"].value, 4)
     0.3333
     """
+    if not 0 < min_ratio <= 1:
+        raise ValueError(f"min_ratio={min_ratio!r} is not above 0 and at most 1. Use 0.8, say.")
     if n_boot < 2:
         raise ValueError(f"n_boot={n_boot!r} gives no interval. Use at least 2.")
     if not 0 < confidence < 1:
@@ -255,9 +329,17 @@ def fairness_table(
     order += [g for g, name in enumerate(groups.names) if name in small]
     named = tuple(groups.names[g] for g in order)
     mass, draws = mass[order], draws[:, order]
+    rows = _rows(mass, draws, confidence, names, named, n_compared)
+    # The draws of a smallest ratio are the smallest of each draw, wherever they are.
+    relative = _relative(_rates(draws[:, :n_compared]))
     return FairnessTable(
         summary=_summary(mass[:n_compared], draws[:, :n_compared], confidence),
-        clusters=_rows(mass, draws, confidence, names, named, n_compared),
+        clusters=rows,
+        groups=tuple(
+            _group_row(name, rows, relative[:, g : g + 1], min_ratio, confidence)
+            for g, name in enumerate(named)
+        ),
+        min_ratio=min_ratio,
         title=groups.title,
         n_rows=len(clusters),
         confidence=confidence,
@@ -315,7 +397,7 @@ def _times(n_rows: int, rng: np.random.Generator) -> Array:
 def _summary(mass: Array, draws: Array, confidence: float) -> dict[str, Figure]:
     if len(mass) == 0:
         # The same keys as ever, so that readers of the table need no second case.
-        return dict.fromkeys((*CRITERIA, "balance", "rate_ratio"), Figure(np.nan, np.nan, np.nan))
+        return dict.fromkeys((*CRITERIA, "balance", "rate_ratio"), UNKNOWN)
     values = _overall(mass)
     spread = [_overall(draw) for draw in draws]
     out = {}
@@ -351,6 +433,7 @@ def _rows(
     present = np.where(drawn.sum(axis=-1, keepdims=True) > 0, drawn, np.nan)
     balances = _figures(_ratios(judged), _ratios(present), confidence)
     ratios = _figures(_ratios(_rates(judged)), _ratios(_rates(drawn)), confidence)
+    relative = _figures(_relative(_rates(judged)), _relative(_rates(drawn)), confidence)
     sizes = mass.sum(axis=0)
     shares = mass / np.where(sizes > 0, sizes, np.nan)
     return tuple(
@@ -362,9 +445,38 @@ def _rows(
             counts=dict(zip(groups, mass[:, k].tolist(), strict=True)),
             rates={group: Figure(*rates[g, k].tolist()) for g, group in enumerate(groups)},
             shares=dict(zip(groups, shares[:, k].tolist(), strict=True)),
+            relative_rates={
+                group: Figure(*relative[g, k].tolist())
+                for g, group in enumerate(groups[:n_compared])
+            },
         )
         for k, name in enumerate(names)
     )
+
+
+def _group_row(
+    name: str,
+    clusters: tuple[ClusterRow, ...],
+    draws: Array,
+    min_ratio: float,
+    confidence: float,
+) -> GroupRow:
+    """A group over all clusters; draws of its relative rates (n_boot, 1, K), none: not judged."""
+    if not draws.size:
+        return GroupRow(name, UNKNOWN, None, (), NOT_JUDGED)
+    found = sorted(
+        (row.relative_rates[name].value, k)
+        for k, row in enumerate(clusters)
+        # An empty cluster has no rates to compare.
+        if not np.isnan(row.relative_rates[name].value)
+    )
+    smallest, k = found[0]
+    worst = np.where(np.isnan(draws), np.inf, draws).min(axis=(1, 2))
+    # A bootstrap sample may miss the group.
+    low, high = _interval(np.where(np.isinf(worst), np.nan, worst), confidence)
+    below = tuple(clusters[j].cluster for value, j in found if not reaches(value, min_ratio))
+    ratio = Figure(smallest, float(low), float(high))
+    return GroupRow(name, ratio, clusters[k].cluster, below, MISSED if below else MET)
 
 
 def _figures(values: Array, draws: Array, confidence: float) -> Array:
@@ -397,6 +509,12 @@ def _ratios(values: Array) -> Array:
     return np.asarray(least / np.where(most > 0, most, np.nan))
 
 
+def _relative(rates: Array) -> Array:
+    """Rates (..., M, K) over the largest of the cluster; NaN for an empty cluster."""
+    most = np.where(np.isnan(rates), -np.inf, rates).max(axis=-2, initial=-np.inf, keepdims=True)
+    return np.asarray(rates / np.where(most > 0, most, np.nan))
+
+
 def _cluster_names(assignment: object, clusters: Assignment) -> tuple[str, ...]:
     if isinstance(clusters, Labels):
         return encode_groups(assignment, argument="assignment").names
@@ -407,6 +525,16 @@ def _spread(name: str, figures: list[Figure]) -> dict[str, list[float]]:
     """Columns of a figure: its value and the ends of its interval."""
     ends = {"": "value", "_low": "low", "_high": "high"}
     return {name + end: [getattr(f, field) for f in figures] for end, field in ends.items()}
+
+
+def _groups_text(groups: tuple[GroupRow, ...], min_ratio: float) -> str:
+    """One line per group: its smallest ratio, where, and the verdict."""
+    lines = [["group", "smallest ratio", "cluster", f"below {min_ratio:g} in", "verdict"]]
+    for row in groups:
+        where = "-" if row.cluster is None else shortened(row.cluster, 12)
+        below = shortened(", ".join(row.below) or "-", 24)
+        lines.append([row.group, str(row.ratio), where, below, row.verdict])
+    return _within_line(lines, 0, words=range(5))
 
 
 def _clusters_text(clusters: tuple[ClusterRow, ...]) -> str:
@@ -421,11 +549,15 @@ def _clusters_text(clusters: tuple[ClusterRow, ...]) -> str:
             numbers = (f"{row.counts[group]:,.0f}", f"{rate.value:.3f}", interval)
             lines.append([*first, group, *numbers, f"{row.shares[group]:.3f}"])
             first = [""] * len(first)
-    # Names of groups give way where the line would be too long.
     place = head.index("group")
+    return _within_line(lines, place, words=(0, place))
+
+
+def _within_line(lines: list[list[str]], place: int, words: Collection[int]) -> str:
+    """Cells in columns; the names at a place give way where the line would be too long."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     # Two blanks stand between columns: see `aligned`.
     left = LINE - sum(widths) + widths[place] - 2 * (len(widths) - 1)
     for line in lines:
         line[place] = shortened(line[place], left)
-    return aligned(lines, words=(0, place))
+    return aligned(lines, words)

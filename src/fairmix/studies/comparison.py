@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "compare"]
 
-FIGURES = ("cost", "gap", "soft_gap", "balance", "nll")  # of the rows of the fit, and held-out ones
+# Of the rows of the fit, and of held-out ones.
+FIGURES = ("cost", "gap", "soft_gap", "ratio", "balance", "nll")
 RUN = ("clusters", "seconds", "peak_mb", "assigns_unseen", "needs_group")  # of the fit itself
 
 
@@ -59,10 +60,11 @@ class Comparison(ResultTable):
 
     Examples
     --------
-    >>> row = MethodRow("mine", 12.0, 0.1, balance=0.7, clusters=3, assigns_unseen=True)
-    >>> print(Comparison((row,)))
-    method  cost     gap  soft gap  balance  nll  verdict  clusters  seconds  peak MB  unseen  group
-    mine    12.0  0.1000         -   0.7000    -        -         3        -        -     yes      -
+    >>> row = MethodRow("mine", 12.0, 0.1, ratio=0.8, balance=0.7, clusters=3)
+    >>> table = Comparison((row,))
+    >>> print(table.tables(("cost", "gap", "ratio", "balance"), ("clusters",))[0])
+    method  cost     gap   ratio  balance  clusters
+    mine    12.0  0.1000  0.8000   0.7000         3
     """
 
     rows: tuple[MethodRow, ...]
@@ -217,9 +219,11 @@ def compare(
 
     Notes
     -----
-    The verdict of a method is on its own bound: ``max_gap`` of a `FairMixture` with
-    ``fairness_strength="auto"``, by its own criterion, and ``max_gap`` of `AlignedFairKMeans`,
-    which is for every pair of groups. Other methods have no bound.
+    The verdict of a method is on its own bound: the rule of a `FairMixture` with
+    ``fairness_strength="auto"`` (``max_gap`` by its own criterion, ``min_ratio`` or
+    ``min_balance``), and ``max_gap`` of `AlignedFairKMeans`, which is for every pair of groups.
+    Other methods have no bound. Ratio and balance are measured of all methods; no baseline bounds
+    them.
 
     ``peak_mb`` is the highest resident memory of the process during ``fit`` less that right before
     it, as the kernel counts it: memory of compiled code is in it, that of other processes is not.

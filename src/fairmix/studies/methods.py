@@ -18,7 +18,7 @@ from sklearn.cluster import KMeans
 
 from fairmix import metrics
 from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairKMeans
-from fairmix.criteria import CRITERIA
+from fairmix.criteria import CRITERIA, Limit, MaxGap
 from fairmix.estimator import FairMixture
 from fairmix.results.verdict import MIN_GROUP_SIZE, Verdict, judge_counts, met_of
 from fairmix.system.memory import PeakMemory
@@ -43,17 +43,20 @@ class MethodRow:
         The criterion of the comparison, of the labels and of the groups that are judged.
     soft_gap : float
         The same of the probabilities, for methods that have some.
-    balance : float
-        Of the labels.
+    ratio, balance : float
+        Smallest ratio of two groups' rates, and of their sizes, within a cluster, of the labels.
+        Measured of every method; only a `FairMixture` can have a bound on them.
     nll : float
         Minus the mean log-likelihood, for mixtures.
-    test_cost, test_gap, test_soft_gap, test_balance, test_nll : float
+    test_cost, test_gap, test_soft_gap, test_ratio, test_balance, test_nll : float
         The same of the held-out rows, for methods that assign unseen rows.
     max_gap : float
-        The method's own bound; infinite where it has none.
+        The method's own bound on the gap; infinite where it has none.
+    min_ratio, min_balance : float or None
+        The bound of a `FairMixture` on its ratio, or on its Balance, if it has one.
     verdict, test_verdict : str or None
-        Whether that is met, on the rows of the fit and on held-out rows: one of the five words of
-        ``FairMixture.verdict_``.
+        Whether the method's own bound is met, on the rows of the fit and on held-out rows: one of
+        the five words of ``FairMixture.verdict_``.
     clusters : int
         Clusters with members.
     seconds : float
@@ -99,6 +102,10 @@ class MethodRow:
     dominated: bool = False
     error: str | None = None
     warnings: tuple[str, ...] = ()
+    ratio: float = nan
+    test_ratio: float = nan
+    min_ratio: float | None = None
+    min_balance: float | None = None
 
     @property
     def met(self) -> bool | None:
@@ -223,7 +230,7 @@ class GroupedRows:
     def unjudged(self) -> dict[str, int]:
         """Groups that are too small, or too small in the fit, and their rows."""
         # One cluster for all: who is judged depends on the sizes of groups only.
-        return self._judge(np.zeros(len(self.groups), dtype=int), inf, self.criterion).unjudged
+        return self._judge(np.zeros(len(self.groups), dtype=int), MaxGap(inf)).unjudged
 
     @property
     def judged(self) -> tuple[str, ...]:
@@ -239,16 +246,15 @@ class GroupedRows:
             soft_gap = self._fairness(self._gap, soft)
         # Other methods have a score too, but it is no likelihood.
         density = isinstance(model, DensityMixin) and hasattr(model, "score_samples")
-        bound, criterion, of = _bound(model)
+        limit, of = _limit(model)
         found = {
             "cost": metrics.clustering_cost(self.X, labels),
             "gap": self._fairness(self._gap, labels),
             "soft_gap": soft_gap,
+            "ratio": self._fairness(metrics.rate_ratio, labels),
             "balance": self._fairness(metrics.balance, labels),
             "nll": -float(np.mean(model.score_samples(self.X))) if density else nan,
-            "verdict": self._judge(
-                soft if of == "probabilities" else labels, bound, criterion, of
-            ).word,
+            "verdict": self._judge(soft if of == "probabilities" else labels, limit, of).word,
         }
         return {before + name: value for name, value in found.items()}
 
@@ -266,26 +272,27 @@ class GroupedRows:
         rows = np.isin(self.groups, judged)
         return metric(np.asarray(assignment)[rows], self.groups[rows])
 
-    def _judge(self, assignment: Any, bound: float, criterion: str, of: str = "labels") -> Verdict:
+    def _judge(self, assignment: Any, limit: Limit, of: str = "labels") -> Verdict:
         return judge_counts(
             metrics.group_counts(assignment, self.groups),
             np.unique(self.groups).tolist(),
-            bound,
-            criterion=criterion,
+            limit,
             min_group_size=self.min_group_size,
             among=self.among,
             of=of,
         )
 
 
-def _bound(model: Any) -> tuple[float, str, str]:
-    """The bound that a method keeps by its own account, its criterion, and what it is of."""
+def _limit(model: Any) -> tuple[Limit, str]:
+    """The limit that a method keeps by its own account, and what it is of."""
     if isinstance(model, FairMixture):
-        return model.fitted_.rule.max_gap, model.criterion, model.gap_of
+        rule = model.fitted_.rule
+        return rule.limit or MaxGap(inf, rule.criterion), rule.of
     # Its bound is on every pair of groups, whatever the comparison measures.
     if isinstance(model, AlignedFairKMeans):
-        return model.max_gap, "worst_pair_gap", "labels"
-    return inf, "gap", "labels"
+        return MaxGap(model.max_gap, "worst_pair_gap"), "labels"
+    # Other baselines aim at even groups, and promise no figure.
+    return MaxGap(inf), "labels"
 
 
 def measure(
@@ -323,6 +330,8 @@ def _fit(row: MethodRow, model: Any, train: GroupedRows) -> tuple[Any, MethodRow
     # After the clock is read: asking predict is no part of the fit.
     needs_group = _needs_group(model, train)
     # Mixtures of scikit-learn have no labels_.
+    limit, _ = _limit(model)
+    bounds: dict[str, Any] = {"max_gap": inf, limit.parameter: limit.bound}
     labels = model.labels_ if hasattr(model, "labels_") else _ask(model.predict, train)
     row = replace(
         row,
@@ -331,7 +340,7 @@ def _fit(row: MethodRow, model: Any, train: GroupedRows) -> tuple[Any, MethodRow
         peak_mb=peak,
         assigns_unseen=needs_group is not None,
         needs_group=needs_group,
-        max_gap=_bound(model)[0],
+        **bounds,
         **train.figures(model, labels),
     )
     return model, row
