@@ -3,6 +3,7 @@
 import json
 import re
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,12 @@ def fitted(*, groups: Any = None, **settings: Any) -> FairMixture:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(table, sensitive_features=own if groups is None else groups)
+
+
+def with_figures(model: FairMixture, **figures: float) -> FairMixture:
+    """The model as if its fit had ended with other figures."""
+    model._publish(replace(model.fitted_, fairness=replace(model.fitted_.fairness, **figures)))
+    return model
 
 
 def headings(card: str) -> list[str]:
@@ -94,12 +101,48 @@ def test_figures_are_those_of_the_model():
 
 
 def test_a_bound_that_is_missed_is_said():
-    model = fitted(max_gap=0.05)
-    model.gap_ = model.label_gap_ = 0.3
+    model = with_figures(fitted(max_gap=0.05), label_gap=0.3)
     assert cells(model_card(model), "gap of the labels") == ["0.3000, the bound 0.05 is **missed**"]
-    model.set_params(max_gap=0.0)
-    model.gap_ = model.label_gap_ = model.resolution_ / 2
-    assert "met, as closely as whole rows can" in cells(model_card(model), "gap of the labels")[0]
+    exact = fitted(max_gap=0.0)
+    exact = with_figures(exact, label_gap=exact.resolution_ / 2)
+    assert "met, as closely as whole rows can" in cells(model_card(exact), "gap of the labels")[0]
+
+
+def test_a_ratio_is_said_in_words_with_its_cluster_and_group():
+    model = fitted(min_ratio=0.8, assignment="aware")
+    card = model_card(model)
+    assert "the rate of each group, its share that falls into the cluster, is at least 0.8" in card
+    assert "min_ratio=0.8 for the labels" in card
+    assert "A high ratio says" in card
+    assert "A small gap says" not in card
+    assert "On new rows the ratio differs" in card
+    g, k = np.unravel_index((model.rates_ / model.rates_.max(axis=0)).argmin(), (2, 2))
+    where = f"({'fm'[g]}, cluster {k})"
+    said = cells(card, "smallest ratio of rates of the labels")
+    assert said == [f"{model.ratio_:.4f}, the bound 0.8 is met {where}"]
+    # The rule is on the ratio: gap and balance are figures without a verdict.
+    assert cells(card, "gap of the labels") == [f"{model.gap_:.4f}"]
+    assert cells(card, "balance of the labels") == [f"{model.balance_:.4f}"]
+    (missed,) = cells(
+        model_card(with_figures(model, ratio=0.5)), "smallest ratio of rates of the labels"
+    )
+    assert missed == f"0.5000, the bound 0.8 is **missed** {where}"
+    table, groups = people()
+    with pytest.warns(UserWarning, match="rows that the model was fitted to"):
+        certificate = model.certify(table, groups)
+    certified = model_card(model, certificate=certificate)
+    assert f"is at least {certificate.lower_bound:.4f}" in certified
+    assert "The bound 0.8 on the ratio is met on these rows." in certified
+
+
+def test_a_balance_is_said_in_words():
+    model = fitted(min_balance=0.5, assignment="aware")
+    card = model_card(model)
+    assert "the rows of each group are at least 0.5 times those of any other group (Bal" in card
+    assert cells(card, "balance of the labels") == [f"{model.balance_:.4f}, the bound 0.5 is met"]
+    assert "over-represented without limit" in card
+    plain = cells(card, "smallest ratio of rates of the labels")[0]
+    assert plain.startswith(f"{model.ratio_:.4f} (")
 
 
 def test_other_strengths_claim_no_bound():
@@ -122,7 +165,8 @@ def test_without_groups_nothing_is_claimed():
     table, _ = people()
     card = model_card(FairMixture(2, random_state=0).fit(table))
     assert "No groups were given, so nothing is known of how groups spread" in card
-    assert "balance" not in card
+    assert "balance of" not in card
+    assert "ratio of" not in card
     assert "nan" not in card
     assert "spread over the clusters in nearly equal shares" not in card
 

@@ -158,14 +158,17 @@ def test_the_picture_of_a_fitted_model_tells_what_was_measured(blobs):
     X, groups = blobs
     names = np.where(groups == groups[0], "<b>a</b>", "c")
     model = FairMixture(3, max_gap=0.05, random_state=0)
-    assert "balance" not in model._repr_html_()
+    assert "On the data of the fit" not in model._repr_html_()
     model.fit(X, sensitive_features=names)
     line = (
-        f"gap of the labels {model.gap_:.4f} (max_gap=0.05: met), balance {model.balance_:.3f}. "
-        "Groups: &lt;b&gt;a&lt;/b&gt;, c."
+        f"gap of the labels {model.gap_:.4f} (max_gap=0.05: met), smallest ratio of rates "
+        f"{model.ratio_:.3f}, balance {model.balance_:.3f}. Groups: &lt;b&gt;a&lt;/b&gt;, c."
     )
     assert line in model._repr_html_()
     assert line in model._repr_mimebundle_()["text/html"]
+    ratio = FairMixture(3, min_ratio=0.8, assignment="aware", random_state=0)
+    ratio.fit(X, sensitive_features=names)
+    assert f"ratio of rates {ratio.ratio_:.3f} (min_ratio=0.8: met), bal" in ratio._repr_html_()
     plain = FairMixture(3, random_state=0).fit(X)
     assert "Groups:" not in plain._repr_html_()
     many = (

@@ -48,7 +48,7 @@ NUMBERS, CATEGORIES = ["age", "paid hours"], ["job", "own"]
 
 
 def fitted(columns: list[str], *, fair: bool = True, **settings: object) -> FairMixture:
-    model = FairMixture(2, max_gap=0.1, max_iter=20, random_state=0, **settings)
+    model = FairMixture(2, **{"max_gap": 0.1, "max_iter": 20, "random_state": 0} | settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # small data: bounds missed, few iterations
         table = people()
@@ -91,6 +91,7 @@ def round_trip(model: FairMixture, folder: Path) -> FairMixture:
     return load(model.save(folder / "model.fairmix"))
 
 
+AUTO = {"max_gap": "auto"}
 CASES = {
     **{f"gaussian-{c}": (NUMBERS, {"covariance_type": c}) for c in COVARIANCE_TYPES},
     "categorical": (CATEGORIES, {}),
@@ -99,6 +100,11 @@ CASES = {
     "aware": (NUMBERS + CATEGORIES, {"assignment": "aware"}),
     "split": (CATEGORIES, {"ties": "split"}),
     "probabilities": (NUMBERS, {"gap_of": "probabilities", "criterion": "additive_gap"}),
+    "ratio": (NUMBERS, {**AUTO, "min_ratio": 0.8, "margin": "chance"}),
+    "ratio, aware": (NUMBERS, {**AUTO, "min_ratio": 0.9, "assignment": "aware"}),
+    "ratio of 1": (NUMBERS, {**AUTO, "min_ratio": 1, "assignment": "aware"}),
+    "Balance": (NUMBERS, {**AUTO, "min_balance": 0.5, "gap_of": "probabilities"}),
+    "auto": (NUMBERS, AUTO),
     "em": (NUMBERS, {"solver": "em", "fairness_strength": 2.0}),
     "gd": (NUMBERS, {"solver": "gd", "fairness_strength": 2}),
     "no groups": (NUMBERS, {"fair": False}),
@@ -173,7 +179,7 @@ def test_zip_tools_can_read_the_file(tmp_path):
         theta = np.load(io.BytesIO(archive.read("theta.npy")), allow_pickle=False)
         stored = {info.compress_type for info in archive.infolist()}
     assert document["format"] == "fairmix model"
-    assert (document["schema"], document["fairmix"]) == (2, fairmix.__version__)
+    assert (document["schema"], document["fairmix"]) == (3, fairmix.__version__)
     assert theta.shape == (2 + 2 * 2 + 1,)
     assert stored == {zipfile.ZIP_STORED}
 
@@ -318,10 +324,17 @@ def test_kept_files_of_every_schema_load(path):
     assert model.predict(X, **given).tolist() == kept["labels"]
     np.testing.assert_allclose(model.predict_proba(X, **given), kept["probabilities"], atol=1e-12)
     np.testing.assert_allclose(model.score_samples(X), kept["log_densities"], rtol=1e-12)
+    # Files of schema 1 and 2 know of no rule but the gap.
+    if "verdict" in kept:
+        ratio = None if np.isnan(model.ratio_) else model.ratio_
+        assert (model.verdict_, ratio) == (kept["verdict"], kept["ratio"])
+    else:
+        assert (model.min_ratio, model.min_balance, model.margin) == (None, None, 0.0)
+        assert model.verdict_ in ("met", "no bound")
 
 
 def test_files_of_the_schema_in_use_are_kept():
-    assert len(list((MODELS / f"schema-{SCHEMA}").glob("*.fairmix"))) == 7
+    assert len(list((MODELS / f"schema-{SCHEMA}").glob("*.fairmix"))) == 9
 
 
 def test_files_from_before_equal_rows_could_share_labels_out_keep_them_together():

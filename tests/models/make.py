@@ -39,6 +39,8 @@ CASES = {
     "mixed-blind": (["age", "job"], {"fairness_strength": 1.0, "standardize": True}),
     "mixed-aware": (["age", "job"], {"assignment": "aware", "standardize": True}),
     "categorical-split": (["job"], {"assignment": "aware", "ties": "split"}),
+    "gaussian-ratio": (["age", "hours"], {"max_gap": "auto", "min_ratio": 0.8, "margin": 0.05}),
+    "mixed-balance": (["age", "job"], {"max_gap": "auto", "min_balance": 0.6, "standardize": True}),
 }
 
 if __name__ == "__main__":
@@ -54,7 +56,7 @@ if __name__ == "__main__":
             groups = new_groups = None
         if name.endswith("array"):
             X, rows = X.to_numpy(), rows.to_numpy()
-        model = FairMixture(2, max_gap=0.05, random_state=0, **settings)
+        model = FairMixture(2, **{"max_gap": 0.05, "random_state": 0, **settings})
         model.fit(X, sensitive_features=groups)
         known = {
             "rows": rows.to_dict("list") if isinstance(rows, pd.DataFrame) else rows.tolist(),
@@ -62,5 +64,8 @@ if __name__ == "__main__":
             "labels": model.predict(rows, sensitive_features=new_groups).tolist(),
             "probabilities": model.predict_proba(rows, sensitive_features=new_groups).tolist(),
             "log_densities": model.score_samples(rows).tolist(),
+            "verdict": model.verdict_,
+            # NaN has no place in a file.
+            "ratio": None if np.isnan(model.ratio_) else model.ratio_,
         }
         model.save(FOLDER / f"{name}.fairmix", metadata=known)

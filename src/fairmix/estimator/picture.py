@@ -10,19 +10,22 @@ LISTED = 5
 
 
 def measured(estimator: Any) -> str:
-    """The gap on the data of the fit, and of which groups; nothing before there is one."""
+    """The gap and the ratio on the data of the fit, and of which groups; nothing before them."""
     if not hasattr(estimator, "gap_") or len(estimator.groups_) < 2:
         return ""
     groups = estimator.groups_.tolist()
     names = ", ".join(groups[:LISTED])
     if len(groups) > LISTED:
         names += f" and {len(groups) - LISTED} more"
-    asked = ""
-    if estimator.fairness_strength == "auto":
-        asked = f" ({estimator.fitted_.rule.text}: {estimator.verdict_})"
     criterion = estimator.criterion.replace("_", " ")
-    return (
-        f"<p>On the data of the fit: {criterion} of the {estimator.gap_of} "
-        f"{estimator.gap_:.4f}{asked}, balance {estimator.balance_:.3f}. "
-        f"Groups: {escape(names)}.</p>"
-    )
+    figures = {
+        "max_gap": f"{criterion} of the {estimator.gap_of} {estimator.gap_:.4f}",
+        "min_ratio": f"smallest ratio of rates {estimator.ratio_:.3f}",
+        "min_balance": f"balance {estimator.balance_:.3f}",
+    }
+    rule = estimator.fitted_.rule
+    # The rule stands beside what it is on.
+    if rule.limit is not None:
+        figures[rule.limit.parameter] += f" ({rule.text}: {estimator.verdict_})"
+    said = ", ".join(figures.values())
+    return f"<p>On the data of the fit: {said}. Groups: {escape(names)}.</p>"

@@ -28,6 +28,16 @@ CITATION = "The method: J. Park, K. Kim, J. Lee and Y. Kim, Fair Model-Based Clu
 TAGS = ("fairmix", "clustering", "mixture-model", "fairness", "tabular")
 # A table shows so many groups and clusters; the rest is counted.
 MAX_GROUPS, MAX_CLUSTERS, MAX_NAMES = 12, 50, 20
+# What a rule says where it is met, by its parameter.
+SAYS = {
+    "max_gap": "A small gap says that the groups are spread over the clusters in nearly equal "
+    "shares. A cluster of few rows can still hold hardly a member of one group: see the smallest "
+    "ratio below.",
+    "min_ratio": "A high ratio says that in every cluster the groups' shares are alike, in small "
+    "clusters as in large ones.",
+    "min_balance": "A high balance says that no group is short of rows in any cluster. It lets a "
+    "small group be over-represented without limit.",
+}
 # Within a line these begin markup; the rest does so at the start of a line only.
 MARKUP = re.compile(r"([\\`*_\[\]|~$])")
 
@@ -109,28 +119,37 @@ def _description(model: FairMixture) -> list[str]:
         f"`predict` assigns a row to its most probable cluster; it sees {sees}."
     )
     if len(model.groups_) > 1:
-        text += (
-            " The fit limits how far apart the groups' shares of a cluster are (the gap): "
-            f"{_bound(model)}."
-        )
+        text += f" {_rule(model)}"
     return [text, f"Written by fairmix {__version__} from the fitted model."]
 
 
-def _bound(model: FairMixture) -> str:
-    if model.fairness_strength == "auto":
-        return f"{model.fitted_.rule.text} for the {model.gap_of}"
+def _rule(model: FairMixture) -> str:
+    """What the fit was asked for, as a sentence."""
+    rule = model.fitted_.rule
+    if rule.limit is not None:
+        said = {
+            "max_gap": "The fit limits how far apart the groups' shares of a cluster are (the gap)",
+            "min_ratio": "The fit asks that in every cluster the rate of each group, its share "
+            f"that falls into the cluster, is at least {rule.limit.bound:g} times that of any "
+            "other group",
+            "min_balance": "The fit asks that in every cluster the rows of each group are at least "
+            f"{rule.limit.bound:g} times those of any other group (Balance)",
+        }[rule.limit.parameter]
+        return f"{said}: {rule.text} for the {rule.of}."
+    said = "The fit limits how far apart the groups' shares of a cluster are (the gap)"
     if model.fairness_strength == 0:
-        return "no limit here, the strength of the constraint is 0"
-    return f"by a penalty of strength {float(model.fairness_strength):g}, not by a fixed bound"
+        return f"{said}: no limit here, the strength of the constraint is 0."
+    strength = float(model.fairness_strength)
+    return f"{said}: by a penalty of strength {strength:g}, not by a fixed bound."
 
 
 def _uses(model: FairMixture, intended_use: str | None) -> list[str]:
     limits = [
-        "A small gap says that the groups are spread over the clusters in nearly equal shares. It "
-        "does not say that the clusters are useful, that these groups are the right ones to look "
-        "at, or that what is done with the clusters treats people well.",
-        "The figures below are of the training data. On new rows the gap differs, and more so when "
-        "they come from another population.",
+        f"{SAYS[verdict_of(model).parameter]} It does not say that the clusters are useful, that "
+        "these groups are the right ones to look at, or that what is done with the clusters treats "
+        "people well.",
+        f"The figures below are of the training data. On new rows the {verdict_of(model).noun} "
+        "differs, and more so when they come from another population.",
         "Groups that were not given to the fit are not considered.",
     ]
     if len(model.groups_) < 2:
@@ -226,7 +245,8 @@ def _evaluation(model: FairMixture, certificate: Certificate | None) -> list[str
     rows = [
         (f"{criterion} of the labels", _gap(model, "labels")),
         (f"{criterion} of the probabilities", _gap(model, "probabilities")),
-        (f"balance of the {model.gap_of}", f"{model.balance_:.4f}"),
+        (f"smallest ratio of rates of the {model.gap_of}", _ratio(model)),
+        (f"balance of the {model.gap_of}", _judged(model, "min_balance", model.balance_)),
         ("balance of all rows, the most that is possible", f"{sizes.min() / sizes.max():.4f}"),
         ("objective", f"{model.lower_bound_:.4f}"),
     ]
@@ -237,19 +257,34 @@ def _evaluation(model: FairMixture, certificate: Certificate | None) -> list[str
     fresh = certificate.verdict
     if fresh.met is not None:
         by_chance = ", within chance" if certificate.by_chance else ""
-        said += f" The bound {fresh.bound:g} is {_bold(fresh.word)} on these rows{by_chance}."
+        bound = f"The bound {fresh.bound:g} on the {fresh.noun}"
+        said += f" {bound} is {_bold(fresh.word)} on these rows{by_chance}."
     return [*found, said]
 
 
 def _gap(model: FairMixture, of: str) -> str:
     value = model.label_gap_ if of == "labels" else model.soft_gap_
-    verdict = verdict_of(model)
     # The bound is on one of the two gaps, and only that one is judged.
-    if verdict.met is None or of != model.gap_of:
+    return _judged(model, "max_gap", value) if of == model.gap_of else f"{value:.4f}"
+
+
+def _ratio(model: FairMixture) -> str:
+    """The smallest ratio, with its cluster and its group, as the rule of ratios or not."""
+    rates = np.asarray(model.rates_)
+    largest = rates.max(axis=0)
+    # An empty cluster compares nobody.
+    relative = np.where(largest > 0, rates / np.where(largest > 0, largest, 1.0), np.inf)
+    g, k = np.unravel_index(relative.argmin(), relative.shape)
+    return f"{_judged(model, 'min_ratio', model.ratio_)} ({_text(model.groups_[g])}, cluster {k})"
+
+
+def _judged(model: FairMixture, parameter: str, value: float) -> str:
+    """A figure, with the verdict where the rule is on it."""
+    verdict = verdict_of(model)
+    if verdict.met is None or verdict.parameter != parameter:
         return f"{value:.4f}"
-    closely = verdict.holds and verdict.value > verdict.bound
     said = f"{value:.4f}, the bound {verdict.bound:g} is {_bold(verdict.word)}"
-    return said + (", as closely as whole rows can" if closely else "")
+    return said + (", as closely as whole rows can" if verdict.forgiven else "")
 
 
 def _bold(word: str) -> str:

@@ -328,7 +328,8 @@ def _figure(fitted: Fields, name: str) -> float:
     """A number; NaN where there is none, or where a file of schema 1 lacks it."""
     if name == "resolution_" and not fitted.holds(name):
         return np.nan
-    if name in FAIRNESS and not fitted.has(name):
+    # A ratio is bounded without a strength.
+    if name in (*FAIRNESS, "fairness_strength_") and not fitted.has(name):
         return np.nan
     return fitted.number(name)
 

@@ -12,7 +12,8 @@ from fairmix.results.fitted import Fitted
 
 FORMAT = "fairmix model"
 # 2: groups that are not judged, and no figures of fairness where nothing is compared.
-SCHEMA = 2
+# 3: rules other than a gap: an older reader would take a ratio for no bound.
+SCHEMA = 3
 ESTIMATOR = "FairMixture"
 # Parameters of a machine, not of a model: they come back with their defaults.
 LOCAL_PARAMETERS = ("checkpoint", "n_jobs", "verbose")
