@@ -25,6 +25,7 @@ from fairmix.criteria import (
     Seminorm,
     limit_of,
 )
+from fairmix.fitting.search import SEARCH, Walk
 from fairmix.fitting.starts import Start, start
 from fairmix.input.columns import Columns
 from fairmix.input.groups import MissingGroups, Seats
@@ -296,8 +297,8 @@ def solve(
     if solver.screens:
         levels = []
         if warm is None:
-            levels = [ground.rates.sample(SCHEDULE.screen_rows, fit.rng)]
-            starts = fit.screened(solver, Objective(mixture, levels[0]), levels[0])
+            levels = [ground.rates.sample(SEARCH.rows, fit.rng)]
+            starts = fit.searched(recipe, task, mixture, levels[0])
         near = fit.near(ground.rates)
         if SCHEDULE.is_large(objective.table):
             starts = fit.approached(recipe, task, mixture, [*levels, near], starts)
@@ -438,21 +439,17 @@ class Fit:
         best = max(tried, key=lambda end: end.objective)
         return Beginning.at(solver.climb(Objective(mixture, near), Beginning.at(best)))
 
-    def screened(self, solver: Solver, small: Objective, table: Table) -> list[Beginning]:
-        """The most promising starts by short climbs of few rows, the best first."""
-        n_init, aware = self.settings.n_init, self.settings.assignment == "aware"
-        starts = [
-            Beginning(self.start(small.mixture, table, runs=1))
-            for _ in range(self.schedule.screen_starts * (n_init + 1))
+    def searched(
+        self, recipe: Recipe, task: Task, mixture: Mixture, table: Table
+    ) -> list[Beginning]:
+        """The ends of ``n_init`` searches on few rows."""
+        small = Objective(mixture, table)
+        walks = [
+            Walk(SEARCH, recipe, task, small, table, self.rng) for _ in range(self.settings.n_init)
         ]
-        for iterations in self.schedule.screen_rounds(aware=aware):
-            # The user's `max_iter` holds for these climbs, too.
-            short = solver.limited(min(iterations, solver.max_iter))
-            tried = [short.climb(small, beginning) for beginning in starts]
-            # Of climbs that met no allowed rates at all, the last value tells.
-            tried.sort(key=lambda end: (-end.objective, -end.history[-1].objective))
-            starts = [Beginning.at(end) for end in tried[: max(n_init, len(tried) // 2)]]
-        return starts[:n_init]
+        return [
+            Beginning.at(walk.run(lambda: self.start(mixture, table, runs=1))) for walk in walks
+        ]
 
     def near(self, table: Table) -> Table:
         """The table or, where it has many more rows than it takes, a sample of it."""

@@ -115,6 +115,20 @@ def _label_sums(family: Family, rows: Rows, labels: IntArray, weight: FloatArray
     q = 0.99 * one_hot + 0.01 / family.n_components
     if weight is not None:
         q *= weight
+    return Logits(q.sum(axis=1), _feature_sums(family, rows, q))
+
+
+def row_sums(family: Family, row: Rows, width: int) -> FloatArray:
+    """T(x) of one row, as a vector of a given width."""
+    out = np.zeros(width)
+    sums = _feature_sums(family, row, np.ones((1, 1)))[0, :width]
+    # Columns that mark missing numbers are there only where there are any.
+    out[: len(sums)] = sums
+    return out
+
+
+def _feature_sums(family: Family, rows: Rows, q: FloatArray) -> FloatArray:
+    """Sums of T(x), weighted by each row of q."""
     features = family.encode(rows)
     parts = []
     # Summed by hand and not by a pass, which knows only the responsibilities of a mixture.
@@ -122,9 +136,9 @@ def _label_sums(family: Family, rows: Rows, labels: IntArray, weight: FloatArray
         parts.append(q @ features.dense.astype(np.float64))
     if features.codes is not None:
         width = family.n_features - (0 if features.dense is None else features.dense.shape[1])
-        sums = np.zeros((family.n_components, width))
+        sums = np.zeros((len(q), width))
         for column in features.codes.T:
             for k, share in enumerate(q):
                 sums[k] += np.bincount(column, weights=share, minlength=width)
         parts.append(sums)
-    return Logits(q.sum(axis=1), np.hstack(parts))
+    return np.hstack(parts)

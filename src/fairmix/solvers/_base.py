@@ -11,7 +11,8 @@ import numpy as np
 
 from fairmix.criteria import Criterion
 from fairmix.criteria.bounds import SOFT_RESOLUTION
-from fairmix.kernels.totals import FloatArray
+from fairmix.kernels import Sweep
+from fairmix.kernels.totals import FloatArray, Logits
 from fairmix.mixture.mixture import Mixture
 from fairmix.solvers.objective import Objective
 from fairmix.tables import Rowlike
@@ -176,6 +177,9 @@ class Solver(Protocol):
         ``near`` is the table or a sample of it, on which most of the work is done.
         """
 
+    def expect(self, objective: Objective, at: Beginning) -> Logits:
+        """Sums of an E-step at some parameters: what an M-step needs of the rows."""
+
     def limited(self, max_iter: int, *, settle: bool = True) -> Self:
         """The same with other ``max_iter``; without ``settle`` it takes all of them."""
 
@@ -190,6 +194,10 @@ class ClimbOnly:
     def finish(self, mixture: Mixture, rough: Solution, near: Rowlike, table: Rowlike) -> Solution:
         """The solution of the climb as it is."""
         return rough
+
+    def expect(self, objective: Objective, at: Beginning) -> Logits:
+        """Sums of the plain E-step."""
+        return objective.table.softmax_pass(Sweep(objective.mixture.logits(at.theta))).sums
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from fairmix.solvers.objective import Objective, Point
 from fairmix.solvers.polish import Polish
 from fairmix.solvers.quadratic import Bound, Constraint, Strength
 from fairmix.solvers.recorder import Recorder
+from fairmix.solvers.spending import spent
 from fairmix.solvers.tilt import Tilt
 from fairmix.tables import Rowlike
 
@@ -161,6 +162,9 @@ class Dual(ClimbOnly):
         taken /= 1 if table.membership is None else len(table.membership.counts)
         for _ in range(LABEL_CHECKS):
             best = polish.run(logits, look)
+            if table is near:
+                # Of many rows each look takes long, and the carry-over leaves little.
+                best = spent(polish, logits, best)
             offsets = best.tilt.offsets + taken
             beyond = polish.rounded(best, mixture.logits(theta), offsets)
             if beyond <= 0:
@@ -187,6 +191,13 @@ class Dual(ClimbOnly):
     def _final_temperature(self) -> float:
         return LABEL_TEMPERATURE if self.labels else self.temperature
 
+    def expect(self, objective: Objective, at: Beginning) -> Logits:
+        """Sums of the tilted E-step."""
+        mixture = objective.mixture
+        logits = mixture.logits(self._levelled(mixture, at.theta))
+        tilt = self._tilt(objective.fair, at.multipliers, mixture)
+        return tilt.expect(objective.table, logits, self.temperature).sums
+
     def climb(
         self, objective: Objective, start: Beginning, callback: Callback | None = None
     ) -> Solution:
@@ -207,9 +218,12 @@ class Dual(ClimbOnly):
             logits = mixture.logits(theta)
             totals = tilt.measure(logits, self.temperature, alpha=1.0 if one_pass else 0.0)
             rates = tilt.rates(totals)
+            allowed = self._allowed(rates)
+            missing = float(np.abs(rates - allowed).max())
+            # Less the price of what is missing, or points beyond the bound would look best.
             value = tilt.value(totals) - self.constraint.penalty(rates)
+            value -= float(np.vdot(tilt.multipliers, rates - allowed))
             recorder.record(Point(theta, logits, rates, np.nan, value))
-            missing = self.constraint.missing(rates)
             if missing < READY:
                 waited = 0 if value > highest + self.tol else waited + 1
                 # Values are those of the rows whose rates count. Where components learn from
@@ -237,6 +251,10 @@ class Dual(ClimbOnly):
         """Of a table, from multipliers or from none."""
         free = self.constraint.criterion.conic
         return Tilt.of(table, mixture.n_components, multipliers, free=free)
+
+    def _allowed(self, rates: FloatArray) -> FloatArray:
+        """The nearest rates within the bound."""
+        return rates if np.isinf(self.constraint.bound) else self.constraint.nearest(rates, 0.0)
 
     def _levelled(self, mixture: Mixture, theta: FloatArray) -> FloatArray:
         """Parameters as the map sees them, with equal weights where it ignores them."""

@@ -1,0 +1,195 @@
+"""The search for a start: moves on few rows, each tried by a short climb.
+
+A climb ends in the nearest optimum, and most are poor, above all those of a blind map. So before
+all rows are climbed, a few of them are, again and again: from the best point so far a move leads
+away, a short climb follows, and its end is kept if it is better. There are two kinds of moves.
+
+- A swap takes a random cluster away and puts it at a random row.
+- A detour climbs under another bound for a while, tighter and looser in turn, and comes back: the
+  continuation of a fit in its bound, from both ends.
+
+How long all this may take is `Search`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import numpy as np
+
+from fairmix.fitting.starts import row_sums
+from fairmix.kernels import Sweep
+from fairmix.kernels.totals import FloatArray, Logits, Rows
+from fairmix.mixture.mixture import Mixture
+from fairmix.solvers import Beginning, Recipe, Solution, Solver, Task
+from fairmix.solvers.objective import Objective
+from fairmix.tables import Table
+
+
+@dataclass(frozen=True)
+class Search:
+    """Rows, iterations and bounds of a search; an iteration is a pass over these rows.
+
+    Attributes
+    ----------
+    rows : int
+        Rows that it sees, at most.
+    starts, start_iterations : int
+        Starts that are compared, and how long each is climbed.
+    settle_iterations : int
+        The best of them is climbed so much longer before it is moved.
+    move_iterations : int
+        Iterations after a move.
+    climbs_aware, climbs_blind : float
+        All iterations of a search, in units of the most that a climb may take. A blind map has
+        more optima, and needs more to leave them.
+    patience : int
+        Moves in a row that gain nothing before a search ends.
+    detour_every : int
+        Each so many moves, one is a detour; the others are swaps.
+    detour_iterations : int
+        Iterations under another bound.
+    tighter, looser : float
+        The other bound: this share of the bound, or the bound and this share of what lies between
+        it and the value of a start that knows no bound.
+    towards_row : float
+        How far a cluster is moved from that of a row towards the row itself. All the way, a
+        covariance of its own would vanish.
+    """
+
+    # One block (decision record 0005).
+    rows: int = 16_384
+    # Decision record 0019 has what other numbers cost and bring.
+    starts: int = 2
+    start_iterations: int = 15
+    settle_iterations: int = 25
+    move_iterations: int = 20
+    climbs_aware: float = 0.6
+    climbs_blind: float = 1.25
+    patience: int = 8
+    detour_every: int = 4
+    detour_iterations: int = 8
+    tighter: float = 0.3
+    looser: float = 0.1
+    towards_row: float = 0.75
+
+    def iterations(self, recipe: Recipe, task: Task) -> int:
+        """All iterations of a search."""
+        # The user's `max_iter` may shorten a search, but is no wish for a longer one.
+        usual = recipe.make(replace(task, max_iter=None)).max_iter
+        most = usual if task.max_iter is None else min(usual, task.max_iter)
+        return int(most * (self.climbs_aware if task.aware else self.climbs_blind))
+
+
+SEARCH = Search()
+
+
+@dataclass(eq=False)
+class Walk:
+    """One search: where it is, and how many iterations it has left."""
+
+    policy: Search
+    recipe: Recipe
+    task: Task
+    objective: Objective
+    table: Table
+    rng: np.random.Generator
+    left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        # A sample in memory is one batch, whatever the rows that follow.
+        self.task = replace(self.task, n_batches=1)
+        self.left = self.policy.iterations(self.recipe, self.task)
+
+    @property
+    def mixture(self) -> Mixture:
+        """That of the climbs."""
+        return self.objective.mixture
+
+    def run(self, start: Callable[[], FloatArray]) -> Solution:
+        """The best end of all climbs; ``start`` draws parameters to begin with."""
+        policy = self.policy
+        begun = [Beginning(start()) for _ in range(policy.starts)]
+        free = self._free_value(begun[0])
+        best = _best([self._climb(at, policy.start_iterations) for at in begun])
+        best = _best([best, self._climb(Beginning.at(best), policy.settle_iterations)])
+        failed = 0
+        for move in count(1):
+            if self.left <= 0 or failed >= policy.patience:
+                break
+            if move % policy.detour_every == 0 and free is not None:
+                at = self._detour(best, free, move // policy.detour_every)
+            else:
+                at = self._swap(best)
+            end = self._climb(at, policy.move_iterations)
+            failed = 0 if _value(end) > _value(best) else failed + 1
+            best = _best([best, end])
+        return best
+
+    def _climb(self, at: Beginning, iterations: int, bound: float | None = None) -> Solution:
+        solver = self._solver(bound)
+        end = solver.limited(min(iterations, solver.max_iter)).climb(self.objective, at)
+        self.left -= len(end.history)
+        return end
+
+    def _solver(self, bound: float | None = None) -> Solver:
+        task = self.task if bound is None else replace(self.task, bound=bound, target=bound)
+        return self.recipe.make(task)
+
+    def _swap(self, best: Solution) -> Beginning:
+        at, store = Beginning.at(best), self.table.store
+        cluster = int(self.rng.integers(self.mixture.n_components))
+        row = store.rows.take(self.rng.integers(self.table.n_rows, size=1))
+        sums = self._solver().expect(self.objective, at)
+        theta = swapped(self.mixture, at.theta, sums, cluster, row, self.policy.towards_row)
+        multipliers = at.multipliers
+        if multipliers is not None:
+            multipliers = multipliers.copy()
+            multipliers[:, cluster] = 0.0
+        return Beginning(theta, multipliers)
+
+    def _detour(self, best: Solution, free: float, turn: int) -> Beginning:
+        policy, bound = self.policy, self.task.bound
+        looser = bound + policy.looser * max(free - bound, 0.0)
+        # A bound of zero cannot be tighter.
+        other = policy.tighter * bound if turn % 2 and bound > 0 else looser
+        return Beginning.at(self._climb(Beginning.at(best), policy.detour_iterations, other))
+
+    def _free_value(self, start: Beginning) -> float | None:
+        """What the criterion would be without a bound; None where there is none."""
+        if np.isinf(self.task.bound):
+            return None
+        sweep = Sweep(self.mixture.logits(start.theta), alpha=0.0)
+        mass = self.table.softmax_pass(sweep).mass
+        return self.task.criterion.value(mass / self.table.group_sizes[:, None])
+
+
+def swapped(
+    mixture: Mixture, theta: FloatArray, sums: Logits, cluster: int, row: Rows, towards_row: float
+) -> FloatArray:
+    """Parameters after an M-step, but with one cluster taken away and put near a row.
+
+    It gets a mean share of the rows, and sufficient statistics between those of the row and of the
+    cluster that the row belongs to: with the family's own M-step this holds for every family.
+    """
+    features = row_sums(mixture.family, row, sums.W.shape[1])
+    logits = mixture.logits(theta)
+    score = logits.b + logits.W[:, : len(features)] @ features
+    score[cluster] = -np.inf
+    host = int(score.argmax())
+    b, W = sums.b.copy(), sums.W.copy()
+    b[cluster] = b.sum() / len(b)
+    around = sums.W[host] / max(sums.b[host], 1e-300)
+    W[cluster] = b[cluster] * (towards_row * features + (1 - towards_row) * around)
+    return mixture.maximize(Logits(b, W))
+
+
+def _value(end: Solution) -> tuple[float, float]:
+    """Of climbs that met no allowed rates at all, the last value tells."""
+    return end.objective, end.history[-1].objective
+
+
+def _best(ends: list[Solution]) -> Solution:
+    return max(ends, key=_value)
