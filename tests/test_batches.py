@@ -242,7 +242,8 @@ def test_many_rows_are_approached_on_samples(blobs, whole, assignment, monkeypat
     X, groups = blobs
     settings = {"max_gap": 0.02, "assignment": assignment, "random_state": 0}
     expected = whole(assignment)
-    few = replace(schedule.SCHEDULE, near_rows=2000, screen_rows=1000)
+    search = replace(schedule.SCHEDULE.search, rows=1000)
+    few = replace(schedule.SCHEDULE, near_rows=2000, search=search)
     monkeypatch.setattr(schedule, "SCHEDULE", few)
     model = FairMixture(4, **settings).fit(X, sensitive_features=groups)
     assert metrics.gap(model.labels_, groups) <= 0.02
@@ -255,7 +256,7 @@ def test_plain_mixtures_of_many_rows_are_approached_on_samples(blobs, kind, monk
     X, _ = blobs
     settings = {"fairness_strength": 0, "covariance_type": kind, "random_state": 0}
     whole = FairMixture(4, **settings).fit(X)
-    few = replace(schedule.SCHEDULE, near_rows=2000, screen_rows=1000)
+    few = replace(schedule.SCHEDULE, near_rows=2000, sample_rows=1000)
     monkeypatch.setattr(schedule, "SCHEDULE", few)
     model = FairMixture(4, **settings).fit(X)
     assert model.score(X) >= whole.score(X) - 1e-3

@@ -2,15 +2,16 @@
 
 A fit of many rows does most of its work on few of them. ``solve`` reads from top to bottom: the
 rows that are climbed, the solver for the task, the starts, the climbs, and what is left to do for
-all rows. How many rows and starts each step takes is `Schedule`; what a solver wants of these
-steps, it says itself (`Solver.screens`, `Solver.samples_first`).
+all rows. How many rows and starts each step takes is `Schedule`, and how a start is searched for
+`Search`; what a solver wants of these steps, it says itself (`Solver.screens`,
+`Solver.samples_first`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
@@ -25,7 +26,7 @@ from fairmix.criteria import (
     Seminorm,
     limit_of,
 )
-from fairmix.fitting.search import SEARCH, Walk
+from fairmix.fitting.search import Search, Walk
 from fairmix.fitting.starts import Start, start
 from fairmix.input.columns import Columns
 from fairmix.input.groups import MissingGroups, Seats
@@ -59,13 +60,10 @@ class Schedule:
 
     Attributes
     ----------
-    screen_rows : int
-        Rows of the short climbs that compare starts.
-    screen_starts : int
-        Starts that are compared for each full climb, and as many once more.
-    screen_rounds_aware, screen_rounds_blind : tuple of int
-        Iterations of each round of short climbs; the better half goes on to the next. A blind map
-        needs more before its starts differ.
+    search : Search
+        The search for a start under a bound.
+    sample_rows, sample_starts : int
+        Rows and starts of the short climbs of a plain mixture of many rows.
     near_rows : int
         Rows on which most of a climb and of the cooling down is done, where there are more than
         twice as many.
@@ -79,11 +77,10 @@ class Schedule:
         Rows of a fairness sample whose size the user leaves open, at most.
     """
 
+    search: Search = field(default_factory=Search)
     # One block (decision record 0005).
-    screen_rows: int = 16_384
-    screen_starts: int = 3
-    screen_rounds_aware: tuple[int, ...] = (8,)
-    screen_rounds_blind: tuple[int, ...] = (10, 15)
+    sample_rows: int = 16_384
+    sample_starts: int = 6
     # Record 0015 has the times and costs of fits with and without these samples.
     near_rows: int = 50_000
     near_patience: int = 15
@@ -92,10 +89,6 @@ class Schedule:
     propensity_rows: int = 50_000
     # Of so many rows, a rate of one half has a standard error of 0.002.
     fairness_rows: int = 50_000
-
-    def screen_rounds(self, *, aware: bool) -> tuple[int, ...]:
-        """Iterations of each round."""
-        return self.screen_rounds_aware if aware else self.screen_rounds_blind
 
     def is_large(self, table: Rowlike) -> bool:
         """Whether a table is worth approaching on fewer rows."""
@@ -297,7 +290,7 @@ def solve(
     if solver.screens:
         levels = []
         if warm is None:
-            levels = [ground.rates.sample(SEARCH.rows, fit.rng)]
+            levels = [ground.rates.sample(SCHEDULE.search.rows, fit.rng)]
             starts = fit.searched(recipe, task, mixture, levels[0])
         near = fit.near(ground.rates)
         if SCHEDULE.is_large(objective.table):
@@ -313,6 +306,10 @@ def solve(
         with watch(most) as seen, _shown(settings, solver, table, seen) as callback:
             # Fresh, because batches remember the totals of the climb before.
             climbed.append(solver.climb(objective.fresh(), beginning, callback))
+    if warm is not None and solver.screens:
+        # A climb may end where labels fare worse than at its start, which is a point seen, too.
+        stayed = solver.limited(1).climb(objective.fresh(), Beginning(warm, climbed[0].multipliers))
+        climbed.append(replace(climbed[0], theta=stayed.theta, multipliers=stayed.multipliers))
     # All of them are finished before one is chosen: whether a bound is met on all rows shows only
     # then.
     done = [solver.finish(mixture, rough, near, table) for rough in climbed]
@@ -430,9 +427,9 @@ class Fit:
     def sampled_start(self, solver: Solver, mixture: Mixture, table: Table) -> Beginning:
         """Where samples of many rows lead: a small one finds the start, a larger one climbs."""
         near = table.sample(self.schedule.near_rows, self.rng)
-        few = near.sample(self.schedule.screen_rows, self.rng)
+        few = near.sample(self.schedule.sample_rows, self.rng)
         small = Objective(mixture, few)
-        n_starts = 2 * self.schedule.screen_starts
+        n_starts = self.schedule.sample_starts
         # One run of k-means for each start: the climbs, not its inertia, choose between them.
         starts = [Beginning(self.start(mixture, few, runs=1)) for _ in range(n_starts)]
         tried = [solver.climb(small, beginning) for beginning in starts]
@@ -443,9 +440,9 @@ class Fit:
         self, recipe: Recipe, task: Task, mixture: Mixture, table: Table
     ) -> list[Beginning]:
         """The ends of ``n_init`` searches on few rows."""
-        small = Objective(mixture, table)
+        search, small = self.schedule.search, Objective(mixture, table)
         walks = [
-            Walk(SEARCH, recipe, task, small, table, self.rng) for _ in range(self.settings.n_init)
+            Walk(search, recipe, task, small, table, self.rng) for _ in range(self.settings.n_init)
         ]
         return [
             Beginning.at(walk.run(lambda: self.start(mixture, table, runs=1))) for walk in walks

@@ -83,9 +83,6 @@ class Search:
         return int(most * (self.climbs_aware if task.aware else self.climbs_blind))
 
 
-SEARCH = Search()
-
-
 @dataclass(eq=False)
 class Walk:
     """One search: where it is, and how many iterations it has left."""

@@ -92,9 +92,10 @@ def pareto_front(
     The bounds are of one rule, that of the list which is given; what the estimator asks for is
     replaced by it.
 
-    From the tightest bound to the loosest. Each is fitted afresh, and again from the solution of
-    the bound before, which is feasible for it too. Kept is the fit that meets the bound, else the
-    one with more non-empty clusters, else the one with the higher ``lower_bound_``.
+    Each bound is fitted afresh, and again from the solutions of both neighbours: first from the
+    tightest bound to the loosest, for which the solution of the bound before is feasible too, and
+    then back. Kept is the fit that meets the bound, else the one with more non-empty clusters, else
+    the one with the higher ``lower_bound_``. A point that another one still dominates says so.
 
     Parameters
     ----------

@@ -37,10 +37,11 @@ NUMBERS = range(2, 11)
 
 @dataclass(frozen=True)
 class _Fit:
-    """A fitted model and what it warned of."""
+    """A fitted model, what it warned of, and how long it took."""
 
     model: FairMixture
     warnings: tuple[str, ...]
+    seconds: float
 
     @property
     def non_empty(self) -> int:
@@ -103,31 +104,34 @@ class Trials:
         """
         bounds = _sorted_bounds(rule, given)
         self._check_bounded(rule)
-        limit = LIMITS[rule]
-        # No bound at all: the gap may be anything, or the ratio.
-        loosest = 0 if limit.at_least else inf
-        rows: list[FrontRow] = []
-        models: list[FairMixture] = []
-        # Two fits per bound, but the first has no tighter model to start from.
-        with progress("front", 2 * len(bounds) - 1, shown=bool(self.verbose)) as tick:
-            for bound in bounds:
-                began = time.perf_counter()
-                plain = {**NO_RULE, "fairness_strength": 0}
-                chosen = plain if bound == loosest else {**NO_RULE, rule: bound}
-                # Off, whatever the user set: this one is the fit that owes nothing to the bound
-                # before.
-                kept = self._fit(clone(self.estimator), warm_start=False, **chosen)
-                tick(_said(rule, bound, kept))
-                if models:
+        kept: list[_Fit] = []
+        seconds = [0.0] * len(bounds)
+        # Three fits per bound, but the first has no tighter neighbour and the last no looser one.
+        with progress("front", 3 * len(bounds) - 2, shown=bool(self.verbose)) as tick:
+
+            def offer(place: int, found: _Fit) -> None:
+                seconds[place] += found.seconds
+                tick(_said(rule, bounds[place], found))
+                if place == len(kept):
+                    kept.append(found)
+                else:
+                    kept[place] = max(kept[place], found, key=_Fit.rank)
+
+            for place, bound in enumerate(bounds):
+                # Off, whatever the user set: this one is the fit that owes nothing to the others.
+                chosen = _at(rule, bound)
+                offer(place, self._fit(clone(self.estimator), warm_start=False, **chosen))
+                if place:
                     # The model of a tighter bound is feasible for this one, so a loose bound never
                     # ends worse than a tight one for want of a good start. A copy, not a clone,
                     # which would drop what was fitted.
-                    warm = self._fit(copy.copy(models[-1]), warm_start=True, **chosen)
-                    kept = max(kept, warm, key=_Fit.rank)
-                    tick(_said(rule, bound, kept))
-                rows.append(self._front_row(rule, bound, kept, began))
-                models.append(kept.model)
-        return mark_dominated(rows), tuple(models)
+                    tighter = copy.copy(kept[place - 1].model)
+                    offer(place, self._fit(tighter, warm_start=True, **chosen))
+            for place in reversed(range(len(bounds) - 1)):
+                looser = copy.copy(kept[place + 1].model)
+                offer(place, self._fit(looser, warm_start=True, **_at(rule, bounds[place])))
+        rows = [self._front_row(rule, *row) for row in zip(bounds, kept, seconds, strict=True)]
+        return mark_dominated(rows), tuple(fit.model for fit in kept)
 
     def over_numbers(
         self, n_components: Iterable[int], criterion: str
@@ -139,12 +143,11 @@ class Trials:
         rows, models = [], []
         with progress("clusters", len(numbers), shown=bool(self.verbose)) as tick:
             for number in numbers:
-                began = time.perf_counter()
                 kept = self._fit(clone(self.estimator), n_components=number)
                 gap = "" if isnan(kept.model.gap_) else f"  gap {kept.model.gap_:.4f}"
                 tick(f"n_components {number}{gap}")
                 figures = {name: getattr(kept.model, name)(self.X) for name in INFORMATION}
-                figures |= {**kept.figures, "seconds": time.perf_counter() - began}
+                figures |= {**kept.figures, "seconds": kept.seconds}
                 rows.append(SelectionRow(n_components=number, **figures))
                 models.append(kept.model)
         return tuple(rows), tuple(models)
@@ -154,6 +157,7 @@ class Trials:
         given = self.estimator.get_params(deep=False)
         # Two bars at once garble the terminal, so the outer one silences the inner one.
         model.set_params(**({"verbose": 0} if self.verbose else {}), **chosen)
+        began = time.perf_counter()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(
@@ -161,6 +165,7 @@ class Trials:
                 sensitive_features=self.sensitive_features,
                 sample_weight=self.sample_weight,
             )
+        seconds = time.perf_counter() - began
         # The model is given back as if the user had fitted it.
         model.set_params(verbose=given["verbose"], warm_start=given["warm_start"])
         # How well a fit converged belongs to its row; all else is about the data, and said at once.
@@ -171,9 +176,9 @@ class Trials:
                 self.seen.add(text)
                 # At the line that called the study: above it stand the walk and this method.
                 warnings.warn(text, warning.category, stacklevel=4)
-        return _Fit(model, tuple(dict.fromkeys(own)))
+        return _Fit(model, tuple(dict.fromkeys(own)), seconds)
 
-    def _front_row(self, rule: str, bound: float, kept: _Fit, began: float) -> FrontRow:
+    def _front_row(self, rule: str, bound: float, kept: _Fit, seconds: float) -> FrontRow:
         model = kept.model
         rows, cost = model.fitted_.rows(self.X), nan
         numeric = rows.numeric
@@ -181,7 +186,6 @@ class Trials:
         if numeric is not None and rows.codes is None and not np.isnan(numeric).any():
             cost = clustering_cost(numeric, model.labels_, sample_weight=self.sample_weight)
         nll = -model.score(self.X, sample_weight=self.sample_weight)
-        seconds = time.perf_counter() - began
         bounds: dict[str, Any] = {"max_gap": inf, rule: bound}
         return FrontRow(**bounds, cost=cost, nll=nll, seconds=seconds, **kept.figures)
 
@@ -197,6 +201,14 @@ class Trials:
                 f"fairness_strength={strength!r} leaves {rule} unused, and a front walks over "
                 f"{rule}. Set fairness_strength='auto'."
             )
+
+
+def _at(rule: str, bound: float) -> dict[str, Any]:
+    """Parameters of a bound; without one they are those of the plain mixture."""
+    # No bound at all: the gap may be anything, or the ratio.
+    if bound == (0 if LIMITS[rule].at_least else inf):
+        return {**NO_RULE, "fairness_strength": 0}
+    return {**NO_RULE, "fairness_strength": "auto", rule: bound}
 
 
 def read_bounds(

@@ -1,0 +1,186 @@
+"""The search for a start: moves, their budget, and what they bring."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cases import each_family, memory_table, problem
+from fairmix import FairMixture
+from fairmix.criteria import CRITERIA
+from fairmix.datasets import make_grouped_blobs
+from fairmix.fitting import schedule
+from fairmix.fitting.search import Search, Walk, swapped
+from fairmix.kernels.totals import Rows
+from fairmix.mixture.families import Gaussian
+from fairmix.mixture.mixture import Mixture
+from fairmix.solvers import SOLVERS, Beginning, Task
+from fairmix.solvers.objective import Objective
+
+K = 3
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, groups, _ = make_grouped_blobs(600, K, 2, separation=6.0, imbalance=0.2, random_state=0)
+    return np.asarray(X), np.asarray(groups)
+
+
+def task(**given):
+    gap = CRITERIA["gap"]
+    settings = {
+        "measure": gap,
+        "strength": None,
+        "criterion": gap,
+        "bound": 0.05,
+        "target": 0.05,
+        "labels": True,
+        "aware": True,
+        "n_groups": 2,
+        "n_batches": 1,
+        "max_iter": None,
+        "learning_rate": None,
+        "inner_iter": 10,
+        "tol": 1e-5,
+    }
+    return Task(**settings | given)
+
+
+def walk(blobs, policy, seed=0, **given):
+    X, groups = blobs
+    rows = Rows(X, None)
+    mixture = Mixture(Gaussian(K, X.mean(axis=0)))
+    table = memory_table(rows, mixture.family.encode, groups=groups, n_groups=2)
+    return Walk(
+        policy,
+        SOLVERS["dual"],
+        task(**given),
+        Objective(mixture, table),
+        table,
+        np.random.default_rng(seed),
+    )
+
+
+def poor_start(found, X):
+    """Two clusters within one blob, and one for the other two."""
+    far = X[np.argmax(((X - X[0]) ** 2).sum(axis=1))]
+    means = np.array([X[0], X[0] + 0.1, far])
+    return packed(found, means)
+
+
+def packed(found, means):
+    start = {"weights": np.full(K, 1 / K), "means": means, "covariances": np.array(1.0)}
+    return found.mixture.pack(start)
+
+
+def test_a_search_leaves_a_poor_optimum():
+    """Three blobs on a line: two clusters begin in the first one, and climbs leave them there."""
+    rng = np.random.default_rng(0)
+    blob = np.repeat(np.arange(3), 200)
+    X = rng.normal(size=(600, 2)) + np.column_stack([20.0 * blob, np.zeros(600)])
+    found = walk((X, rng.integers(2, size=600)), Search(starts=1))
+    theta = packed(found, np.array([[0.0, 1.0], [0.0, -1.0], [30.0, 0.0]]))
+    alone = SOLVERS["dual"].make(task()).climb(found.objective, Beginning(theta))
+    assert sorted(found.mixture.unpack(alone.theta)["means"][:, 0])[1] < 10
+    best = found.run(lambda: theta)
+    assert best.objective > alone.objective + 1
+    means = sorted(found.mixture.unpack(best.theta)["means"][:, 0])
+    np.testing.assert_allclose(means, [0, 20, 40], atol=0.5)
+
+
+def test_a_search_is_no_worse_than_its_starts_and_keeps_its_budget(blobs):
+    policy = Search(climbs_aware=0.5, patience=10**6)
+    found = walk(blobs, policy)
+    theta = poor_start(found, blobs[0])
+    first = SOLVERS["dual"].make(task(max_iter=policy.start_iterations))
+    assert found.left == 100
+    best = found.run(lambda: theta)
+    assert best.objective >= first.climb(found.objective, Beginning(theta)).objective
+    # The last move, with its detour, may begin with one iteration left.
+    assert -policy.move_iterations - policy.detour_iterations <= found.left <= 0
+
+
+def test_a_search_ends_when_moves_gain_nothing(blobs):
+    found = walk(blobs, Search(patience=2, climbs_aware=50.0))
+    theta = poor_start(found, blobs[0])
+    found.run(lambda: theta)
+    assert found.left > 8000
+
+
+def test_how_long_a_search_may_take():
+    policy, recipe = Search(climbs_aware=0.5, climbs_blind=2.0), SOLVERS["dual"]
+    assert policy.iterations(recipe, task()) == 100
+    assert policy.iterations(recipe, task(aware=False)) == 400
+    assert policy.iterations(recipe, task(max_iter=10)) == 5
+    # Many iterations for the last climb are no wish for a longer search.
+    assert policy.iterations(recipe, task(max_iter=10_000)) == 100
+    # Those of many groups take longer, so there are fewer.
+    assert policy.iterations(recipe, task(n_groups=64)) < 100
+
+
+def test_detours_are_to_both_sides_of_the_bound(blobs, monkeypatch):
+    bounds = []
+    solver = Walk._solver
+    monkeypatch.setattr(
+        Walk, "_solver", lambda self, bound=None: bounds.append(bound) or solver(self, bound)
+    )
+    found = walk(blobs, Search(detour_every=1, tighter=0.5, looser=0.2))
+    theta = poor_start(found, blobs[0])
+    free = found._free_value(Beginning(theta))
+    assert free > 0.05
+    found.run(lambda: theta)
+    others = [bound for bound in bounds if bound is not None]
+    assert others[:2] == [0.025, pytest.approx(0.05 + 0.2 * (free - 0.05))]
+
+
+def test_a_bound_of_zero_is_left_for_looser_ones_only(blobs, monkeypatch):
+    bounds = []
+    solver = Walk._solver
+    monkeypatch.setattr(
+        Walk, "_solver", lambda self, bound=None: bounds.append(bound) or solver(self, bound)
+    )
+    found = walk(blobs, Search(detour_every=1), bound=0.0)
+    theta = poor_start(found, blobs[0])
+    found.run(lambda: theta)
+    others = [bound for bound in bounds if bound is not None]
+    assert len(others) >= 2
+    assert min(others) > 0
+
+
+@each_family
+def test_a_swap_puts_a_cluster_near_a_row(case):
+    """By the M-step of the family itself; other clusters are as after the M-step alone."""
+    given = problem(case)
+    mixture, solver = given.mixture, SOLVERS["dual"].make(task())
+    sums = solver.expect(given.objective(), Beginning(given.theta))
+    row = given.rows.take(np.array([7]))
+    out = swapped(mixture, given.theta, sums, 1, row, 0.75)
+    assert np.isfinite(out).all()
+    new, old = mixture.unpack(out), mixture.unpack(mixture.maximize(sums))
+    others = [0, *range(2, mixture.n_components)]
+    if "means" in new:
+        np.testing.assert_allclose(new["means"][others], old["means"][others])
+        possible = 0.75 * row.numeric[0] + 0.25 * old["means"][others]
+        assert np.abs(possible - new["means"][1]).max(axis=1).min() < 1e-6
+    else:
+        # The row's own category is the likeliest one of the cluster.
+        assert case.log_density(new, row)[1, 0] > np.delete(case.log_density(new, row), 1).max()
+
+
+def test_a_warm_fit_is_not_below_its_start(blobs):
+    X, groups = blobs
+    model = FairMixture(K, max_gap=0.02, random_state=0, warm_start=True)
+    tight = model.fit(X, sensitive_features=groups).lower_bound_
+    loose = model.set_params(max_gap=0.05).fit(X, sensitive_features=groups).lower_bound_
+    assert loose >= tight - 1e-9
+
+
+def test_searches_are_repeated_for_every_start(blobs, monkeypatch):
+    X, groups = blobs
+    runs = []
+    run = Walk.run
+    monkeypatch.setattr(Walk, "run", lambda self, start: runs.append(self) or run(self, start))
+    short = replace(schedule.SCHEDULE, search=Search(climbs_blind=0.2))
+    monkeypatch.setattr(schedule, "SCHEDULE", short)
+    FairMixture(K, n_init=3, random_state=0).fit(X, sensitive_features=groups)
+    assert len(runs) == 3
