@@ -1,5 +1,7 @@
 """The dual's parts: curvature, slopes of projections, the quadratic step, the propensity."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -13,7 +15,9 @@ from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import fit_propensity
 from fairmix.solvers.local_model import FewGroups
+from fairmix.solvers.polish import Polish
 from fairmix.solvers.quadratic import Bound, Strength, newton_multipliers
+from fairmix.solvers.spending import spent
 from fairmix.solvers.tilt import Tilt
 
 K = 4
@@ -181,6 +185,36 @@ def test_solved_dual_has_no_duality_gap(criterion, n_groups, bound):
     assert CRITERIA[criterion].value(rates) <= bound + 1e-6
     dual = totals.normaliser / totals.weight + bound * CRITERIA[criterion].support(tilt.multipliers)
     assert dual - tilt.value(totals) == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("labels", [True, False])
+@pytest.mark.parametrize("blind", [False, True])
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_what_a_bound_leaves_over_is_spent(n_groups, blind, labels):
+    """A tilt for half of the bound: towards the whole of it, the objective rises."""
+    criterion = CRITERIA["gap"]
+    tilt, logits = make_tilt(n_groups, blind)
+    polish = Polish(criterion, 0.1, labels, 0.1)
+    tight = polish.look(tilt, logits)
+    for _ in range(25):
+        tilt = tight.tilt.step(tight.rates, tight.totals, 0.1, Bound(criterion, 0.05), reach=2.0)
+        tight = polish.look(tilt, logits)
+    tight = replace(polish, bound=0.05).run(logits, tight)
+    tight = polish.look(tight.tilt, logits)
+    assert tight.gap <= 0.05 + 1e-9
+    found = spent(polish, logits, tight)
+    assert found.met
+    assert found.gap > 0.06
+    assert found.tilt.value(found.totals) > tight.tilt.value(tight.totals) + 1e-3
+    filled = [int((look.totals.hard_mass.sum(axis=0) > 0).sum()) for look in (tight, found)]
+    assert filled[1] >= filled[0]
+
+
+def test_without_a_bound_nothing_is_left_over():
+    tilt, logits = make_tilt(2, blind=False)
+    polish = Polish(CRITERIA["gap"], np.inf, True, 0.1)
+    look = polish.look(tilt, logits)
+    assert spent(polish, logits, look) is look
 
 
 def test_strength_is_reached_by_the_multipliers():

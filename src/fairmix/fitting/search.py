@@ -93,11 +93,14 @@ class Walk:
     objective: Objective
     table: Table
     rng: np.random.Generator
+    rows: Rows = field(init=False)
     left: int = field(init=False)
 
     def __post_init__(self) -> None:
         # A sample in memory is one batch, whatever the rows that follow.
         self.task = replace(self.task, n_batches=1)
+        # All of them, so nothing is drawn; where they were elsewhere, they are in memory now.
+        self.rows = self.table.store.sample(self.table.n_rows, self.rng).rows
         self.left = self.policy.iterations(self.recipe, self.task)
 
     @property
@@ -136,9 +139,9 @@ class Walk:
         return self.recipe.make(task)
 
     def _swap(self, best: Solution) -> Beginning:
-        at, store = Beginning.at(best), self.table.store
+        at = Beginning.at(best)
         cluster = int(self.rng.integers(self.mixture.n_components))
-        row = store.rows.take(self.rng.integers(self.table.n_rows, size=1))
+        row = self.rows.take(self.rng.integers(self.table.n_rows, size=1))
         sums = self._solver().expect(self.objective, at)
         theta = swapped(self.mixture, at.theta, sums, cluster, row, self.policy.towards_row)
         multipliers = at.multipliers
