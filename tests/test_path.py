@@ -21,6 +21,7 @@ from fairmix.plot import ParetoFrontDisplay
 from fairmix.studies import FrontRow, ParetoFront, Selection, SelectionRow
 from fairmix.trials.rows import mark_dominated
 from fairmix.trials.walks import MIN_RATIOS
+from repetition import long
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -439,12 +440,25 @@ def test_bic_finds_three_separated_blobs(selection):
     assert {row.verdict for row in selection.rows} == {"met"}
 
 
-def test_criteria_are_the_models(selection):
-    X, _, _ = make_grouped_blobs(600, 3, 2, separation=6.0, imbalance=0.0, random_state=1)
+def test_criteria_are_those_of_plain_mixtures(selection):
+    X, groups, _ = make_grouped_blobs(600, 3, 2, separation=6.0, imbalance=0.0, random_state=1)
     for row_, model in zip(selection.rows, selection.models, strict=True):
-        assert (row_.bic, row_.aic, row_.icl) == (model.bic(X), model.aic(X), model.icl(X))
+        plain = FairMixture(row_.n_components, fairness_strength=0, random_state=0)
+        plain.fit(X, sensitive_features=groups)
+        assert (row_.bic, row_.aic, row_.icl) == (plain.bic(X), plain.aic(X), plain.icl(X))
         assert (row_.gap, row_.balance) == (model.gap_, model.balance_)
         assert row_.gap <= max(0.05, model.resolution_)
+
+
+@pytest.mark.parametrize("seed", [0, long(1), long(2)])
+def test_a_bound_does_not_raise_the_number_of_clusters(seed):
+    """Blobs that attract one group: BIC of fits under the bound asks for four or five of them."""
+    X, groups, _ = make_grouped_blobs(600, 3, 2, separation=6.0, imbalance=0.3, random_state=seed)
+    model = FairMixture(assignment="aware", max_gap=0.05, random_state=0)
+    found = select_n_components(model, X, sensitive_features=groups, n_components=range(2, 6))
+    bounded = [fitted.bic(X) for fitted in found.models]
+    assert found.best == 3
+    assert int(np.argmin(bounded)) + 2 > 3
 
 
 def test_selection_without_groups_is_of_plain_mixtures(blobs):
@@ -492,4 +506,5 @@ def test_the_code_of_the_page_runs(page, capsys):
     assert "clusters" in capsys.readouterr().out
     assert names["figure"].axes
     if page == "choose-the-number-of-clusters":
-        assert names["free"].best == names["choice"].best == 3
+        assert names["choice"].best == 3
+        assert len(names["bounded"]) == 4

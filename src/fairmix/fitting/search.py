@@ -59,8 +59,8 @@ class Search:
         covariance of its own would vanish.
     """
 
-    # One block (decision record 0005).
-    rows: int = 16_384
+    # Two blocks: with one, the sampling error of its rates hides which optimum is better.
+    rows: int = 32_768
     # Decision record 0019 has what other numbers cost and bring.
     starts: int = 2
     start_iterations: int = 15

@@ -90,11 +90,10 @@ def select_n_components(
 ) -> Selection:
     """Fit the model with several numbers of clusters and compare information criteria.
 
-    Under a fairness bound these criteria are heuristics. Their theory is about the free maximum of
-    the likelihood, and a bounded fit is not at one; and the fair tilt of the assignment is not
-    counted as a parameter. Where the bound binds, they may ask for more clusters than the data
-    have: compare with the choice without ``sensitive_features``, and read the gap, the ratio, the
-    balance and the non-empty clusters beside them.
+    Under a rule of fairness each number is fitted twice: with the rule, which gives the model and
+    its gap, ratio and balance, and without it, which gives the criteria. Their theory is about the free
+    maximum of the likelihood, and of fits under a rule they often ask for more clusters than the
+    data have.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ class FrontRow:
 class SelectionRow:
     """One number of clusters of a `fairmix.studies.Selection`.
 
-    Fields are as in `FrontRow`, criteria as in the model.
+    Fields are as in `FrontRow`. The criteria are those of the plain mixture of as many clusters.
 
     Examples
     --------

@@ -33,9 +33,11 @@ MIN_RATIOS = (1, 0.95, 0.9, 0.8, 0.6, 0.4)
 NO_RULE = {"max_gap": "auto", "min_ratio": None, "min_balance": None}
 # One cluster has no gap, and beyond ten a person no longer reads a table of clusters.
 NUMBERS = range(2, 11)
+# Parameters of a fit without a rule.
+FREE = {**NO_RULE, "fairness_strength": 0}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Fit:
     """A fitted model, what it warned of, and how long it took."""
 
@@ -140,14 +142,20 @@ class Trials:
         if criterion not in INFORMATION:
             raise ValueError(f"criterion={criterion!r}. Choose one of {', '.join(INFORMATION)}.")
         numbers = _read_numbers(n_components)
+        plain = self.sensitive_features is None or self.estimator.fairness_strength == 0
         rows, models = [], []
         with progress("clusters", len(numbers), shown=bool(self.verbose)) as tick:
             for number in numbers:
                 kept = self._fit(clone(self.estimator), n_components=number)
+                # The number of clusters is a matter of the density. A bound moves components away
+                # from where the likelihood wants them, and more of them then make up for it.
+                free = kept
+                if not plain:
+                    free = self._fit(clone(self.estimator), n_components=number, **FREE)
                 gap = "" if isnan(kept.model.gap_) else f"  gap {kept.model.gap_:.4f}"
                 tick(f"n_components {number}{gap}")
-                figures = {name: getattr(kept.model, name)(self.X) for name in INFORMATION}
-                figures |= {**kept.figures, "seconds": kept.seconds}
+                figures = {name: getattr(free.model, name)(self.X) for name in INFORMATION}
+                figures |= {**kept.figures, "seconds": sum(fit.seconds for fit in {kept, free})}
                 rows.append(SelectionRow(n_components=number, **figures))
                 models.append(kept.model)
         return tuple(rows), tuple(models)
@@ -207,7 +215,7 @@ def _at(rule: str, bound: float) -> dict[str, Any]:
     """Parameters of a bound; without one they are those of the plain mixture."""
     # No bound at all: the gap may be anything, or the ratio.
     if bound == (0 if LIMITS[rule].at_least else inf):
-        return {**NO_RULE, "fairness_strength": 0}
+        return FREE
     return {**NO_RULE, "fairness_strength": "auto", rule: bound}
 
 
