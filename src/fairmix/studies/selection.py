@@ -91,9 +91,9 @@ def select_n_components(
     """Fit the model with several numbers of clusters and compare information criteria.
 
     Under a rule of fairness each number is fitted twice: with the rule, which gives the model and
-    its gap, ratio and balance, and without it, which gives the criteria. Their theory is about the free
-    maximum of the likelihood, and of fits under a rule they often ask for more clusters than the
-    data have.
+    its gap, ratio and balance, and without it, which gives the criteria. Their theory is about the
+    free maximum of the likelihood, and of fits under a rule they often ask for more clusters than
+    the data have.
 
     Parameters
     ----------
