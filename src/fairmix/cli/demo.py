@@ -55,7 +55,6 @@ def demo(
     from fairmix.datasets import load_adult, paper_preprocessing
     from fairmix.fitting.starts import kmeans_labels
     from fairmix.metrics import balance, clustering_cost, gap, rate_ratio
-    from fairmix.results.ratio import least_ratio
 
     # Before the first fit.
     read_limit(None, min_ratio, None, "gap")
@@ -91,7 +90,7 @@ def demo(
         started = time.perf_counter()
         model.fit(X, sensitive_features=adult.sex)
         rows.append(measure(method, model.labels_, started))
-        least = least_ratio(model.rates_, model.groups_.tolist())
+        least = model.fitted_.least_ratio
         poor = least is not None and least.group == "Female" and not least.passes
         # The first one: the lesson is the same for all.
         if small is None and method.startswith(gaps) and model.verdict_ == "met" and poor:

@@ -25,7 +25,7 @@ from fairmix.input.groups import MissingGroups, encode_groups
 from fairmix.kernels.totals import IntArray
 from fairmix.results.certificate import Certificate
 from fairmix.results.profile import Profile
-from fairmix.results.ratio import LeastRatio, least_ratio
+from fairmix.results.ratio import LeastRatio
 from fairmix.results.verdict import MET, MET_FOR_JUDGED, NOT_JUDGED, Verdict, verdict_of
 from fairmix.studies import ParetoFront
 from fairmix.tables import BLOCK_ROWS
@@ -68,7 +68,7 @@ class Fit:
     @property
     def least(self) -> LeastRatio | None:
         """The smallest ratio, of what the rule is on, and where it is."""
-        return least_ratio(self.model.rates_, self.model.groups_)
+        return self.model.fitted_.least_ratio
 
     def facts(self) -> dict[str, str]:
         """What a report says of data and run."""
@@ -89,8 +89,8 @@ class Fit:
             # As many as the report shows: what it does not show must not follow from a sum.
             "rows of the fit": f"{sizes[judged].sum():,}",
         }
-        if self.front is not None and self.front.models[0].group_sizes_.min() >= FEWEST:
-            facts["rows of the front"] = f"{self.front.models[0].group_sizes_.sum():,}"
+        if self.front is not None and self.front.models[0].fitted_.groups.sizes.min() >= FEWEST:
+            facts["rows of the front"] = f"{self.front.models[0].fitted_.groups.sizes.sum():,}"
         return facts
 
     def metrics(self) -> dict[str, Any]:
@@ -265,7 +265,7 @@ def _front_bounds(model: FairMixture, groups: pa.Table) -> dict[str, list[float]
 def _certify(model: FairMixture, X: pa.Table, groups: pa.Table) -> Certificate:
     """Certify; a group may have so few rows that none of them was in the fit."""
     # The map knows no such group, so its rows would be an error; it is named as not judged instead.
-    known = {*model.groups_.tolist(), *model.unjudged_groups_}
+    known = {*list(model.fitted_.groups.names), *model.unjudged_groups_}
     found = encode_groups(groups, missing=model.missing_groups)
     new = [g for g, name in enumerate(found.names) if name not in known]
     rows = pa.array(~np.isin(found.codes, new))
@@ -301,7 +301,7 @@ def _assign(model: FairMixture, data: InputFiles, path: Path) -> Profile:
         numeric=data.numeric,
         categorical=data.categorical,
         # Judged groups first, so that a table cut to a few groups shows those that count.
-        groups=[*model.groups_.tolist(), *model.unjudged_groups_],
+        groups=[*list(model.fitted_.groups.names), *model.unjudged_groups_],
         n_clusters=model.n_components,
         title=" & ".join(data.sensitive),
         missing_groups=model.missing_groups,

@@ -42,14 +42,13 @@ def info(
 
 
 def _facts(model: FairMixture) -> dict[str, Any]:
-    from fairmix.results.ratio import least_ratio
 
     columns = model.fitted_.model.columns
     # A model saved from Python may have been fitted on an array, and without metadata.
     names = getattr(model, "feature_names_in_", columns.names)
     metadata = getattr(model, "metadata_", {})
-    least = least_ratio(model.rates_, model.groups_)
-    sizes = zip(model.groups_.tolist(), model.group_sizes_.tolist(), strict=True)
+    least = model.fitted_.least_ratio
+    sizes = zip(list(model.fitted_.groups.names), model.fitted_.groups.sizes.tolist(), strict=True)
     return {
         "clusters": int(model.n_components),
         "weights": [round(float(weight), 4) for weight in model.weights_],

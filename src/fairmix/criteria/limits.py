@@ -191,6 +191,11 @@ class ByAttribute:
         """The parameter that sets them."""
         return next(iter(self.limits.values())).parameter
 
+    @property
+    def bound(self) -> dict[str, float]:
+        """The numbers."""
+        return {title: limit.bound for title, limit in self.limits.items()}
+
     def of(self, attribute: str) -> Limit:
         """That of an attribute."""
         return self.limits[attribute]

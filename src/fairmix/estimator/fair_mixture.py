@@ -259,8 +259,9 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
     converged_ : bool
         Whether it ended before ``max_iter``.
     groups_ : ndarray of str
-        Names of the groups that are judged, without groups empty. With ``attributes="each"``, of
-        all attributes one after the other, each as "attribute: group".
+        Names of the groups that are judged, without groups empty. With ``attributes="each"`` and
+        several attributes, a list with those of each, as ``group_sizes_`` is; ``rates_`` stacks
+        them.
     attributes_ : list of str
         The attributes of ``attributes="each"``, where there are several; else empty.
     group_sizes_ : ndarray of int

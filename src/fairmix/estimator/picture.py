@@ -11,9 +11,9 @@ LISTED = 5
 
 def measured(estimator: Any) -> str:
     """The gap and the ratio on the data of the fit, and of which groups; nothing before them."""
-    if not hasattr(estimator, "gap_") or len(estimator.groups_) < 2:
+    if not hasattr(estimator, "gap_") or len(estimator.fitted_.groups.names) < 2:
         return ""
-    groups = estimator.groups_.tolist()
+    groups = list(estimator.fitted_.groups.names)
     names = ", ".join(groups[:LISTED])
     if len(groups) > LISTED:
         names += f" and {len(groups) - LISTED} more"

@@ -118,7 +118,7 @@ def _description(model: FairMixture) -> list[str]:
         f"A mixture model of {' and '.join(filter(None, kinds))} with {n_components} clusters. "
         f"`predict` assigns a row to its most probable cluster; it sees {sees}."
     )
-    if len(model.groups_) > 1:
+    if len(model.fitted_.groups.names) > 1:
         text += f" {_rule(model)}"
     return [text, f"Written by fairmix {__version__} from the fitted model."]
 
@@ -130,10 +130,9 @@ def _rule(model: FairMixture) -> str:
         said = {
             "max_gap": "The fit limits how far apart the groups' shares of a cluster are (the gap)",
             "min_ratio": "The fit asks that in every cluster the rate of each group, its share "
-            f"that falls into the cluster, is at least {rule.limit.bound:g} times that of any "
-            "other group",
+            "that falls into the cluster, is at least this many times that of any other group",
             "min_balance": "The fit asks that in every cluster the rows of each group are at least "
-            f"{rule.limit.bound:g} times those of any other group (Balance)",
+            "this many times those of any other group (Balance)",
         }[rule.limit.parameter]
         return f"{said}: {rule.text} for the {rule.of}."
     said = "The fit limits how far apart the groups' shares of a cluster are (the gap)"
@@ -152,8 +151,8 @@ def _uses(model: FairMixture, intended_use: str | None) -> list[str]:
         "differs, and more so when they come from another population.",
         "Groups that were not given to the fit are not considered.",
     ]
-    if len(model.groups_) < 2:
-        known = len(model.groups_) + len(model.unjudged_groups_)
+    if len(model.fitted_.groups.names) < 2:
+        known = len(model.fitted_.groups.names) + len(model.unjudged_groups_)
         why = "Fewer than two groups are judged" if known else "No groups were given"
         limits[0] = f"{why}, so nothing is known of how groups spread over clusters."
         limits[1] = "The figures below are of the training data."
@@ -211,7 +210,7 @@ def _data(model: FairMixture) -> list[str]:
         ("columns that are no features", _listed(map(_text, model.fitted_.set_aside)) or "none"),
         ("solver", f"{model.solver}, {model.n_iter_} iterations"),
     ]
-    n_rows = int(model.group_sizes_.sum()) + sum(model.unjudged_groups_.values())
+    n_rows = int(model.fitted_.groups.sizes.sum()) + sum(model.unjudged_groups_.values())
     # Rows are counted by their groups, so without groups their number is not known.
     if n_rows:
         facts.insert(0, ("rows", f"{n_rows:,}"))
@@ -235,12 +234,12 @@ def _parameters(model: FairMixture) -> list[str]:
 
 
 def _evaluation(model: FairMixture, certificate: Certificate | None) -> list[str]:
-    if len(model.groups_) < 2:
+    if len(model.fitted_.groups.names) < 2:
         rows = [("lower bound of the log-likelihood per row", f"{model.lower_bound_:.4f}")]
         if model.unjudged_groups_:
             rows.insert(0, ("the bound", model.verdict_))
         return ["On the training data:", _table(("measure", "value"), rows)]
-    sizes = model.group_sizes_
+    sizes = model.fitted_.groups.sizes
     criterion = model.criterion.replace("_", " ")
     rows = [
         (f"{criterion} of the labels", _gap(model, "labels")),
@@ -270,12 +269,8 @@ def _gap(model: FairMixture, of: str) -> str:
 
 def _ratio(model: FairMixture) -> str:
     """The smallest ratio, with its cluster and its group, as the rule of ratios or not."""
-    rates = np.asarray(model.rates_)
-    largest = rates.max(axis=0)
-    # An empty cluster compares nobody.
-    relative = np.where(largest > 0, rates / np.where(largest > 0, largest, 1.0), np.inf)
-    g, k = np.unravel_index(relative.argmin(), relative.shape)
-    return f"{_judged(model, 'min_ratio', model.ratio_)} ({_text(model.groups_[g])}, cluster {k})"
+    least, said = model.fitted_.least_ratio, _judged(model, "min_ratio", model.ratio_)
+    return said if least is None else f"{said} ({_text(least.group)}, cluster {least.cluster})"
 
 
 def _judged(model: FairMixture, parameter: str, value: float) -> str:
@@ -293,7 +288,7 @@ def _bold(word: str) -> str:
 
 def _shares(model: FairMixture) -> list[str]:
     """Shares of the groups in all rows, and of each group in each cluster."""
-    names, sizes = model.groups_.tolist(), model.group_sizes_
+    names, sizes = list(model.fitted_.groups.names), model.fitted_.groups.sizes
     rates = np.asarray(model.rates_)
     shown, clusters = names[:MAX_GROUPS], rates[:, :MAX_CLUSTERS]
     counts = [f"{size:,} rows" for size in sizes[:MAX_GROUPS].tolist()]

@@ -93,7 +93,7 @@ def to_onnx(model: FairMixture) -> ModelProto:
         # All terms are divided here, once, rather than in the graph for every row.
         offsets = fitted.offsets / fitted.temperature
         if fitted.propensity is None:
-            groups = graph.codes(GROUP, model.groups_.tolist())
+            groups = graph.codes(GROUP, list(model.fitted_.groups.names))
             tilt = graph.look_up(offsets, groups)
         else:
             rho = _propensity(graph, fitted.propensity, fitted.columns, rows)

@@ -67,7 +67,7 @@ class ConvergenceDisplay(Display):
             raise ValueError(f"{estimator!r} has no history_. Give a fitted FairMixture.")
         history = estimator.history_
         # Without two groups the column is NaN, and an empty axis would suggest a gap of 0.
-        gap = history["gap"] if len(estimator.groups_) > 1 else None
+        gap = history["gap"] if len(estimator.fitted_.groups.names) > 1 else None
         return cls(objective=history["objective"], gap=gap).plot(ax)
 
     def _draw(self, ax: Axes) -> None:

@@ -157,7 +157,7 @@ def convergence_charts(
     charts = []
     if objective:
         charts.append(_line(history["objective"], steps, "objective (per row, higher is better)"))
-    if gap and len(model.groups_) > 1:
+    if gap and len(model.fitted_.groups.names) > 1:
         # The history is of probabilities; beside it, a bound on labels would be misread.
         bound = model.fitted_.rule.max_gap if bounded and model.gap_of == "probabilities" else None
         charts.append(_line(history["gap"], steps, "gap of the probabilities", bound=bound))

@@ -224,7 +224,7 @@ def _json(chart: dict[str, Any]) -> Markup:
 
 def _gaps(model: FairMixture | None, safe: SafeCounts, gap: str) -> dict[str, Any] | None:
     """Soft against hard."""
-    if model is None or len(model.groups_) < 2:
+    if model is None or len(model.fitted_.groups.names) < 2:
         return None
     return {
         "labels": fit_gap(model, safe, gap),
@@ -237,8 +237,8 @@ def _points(front: ParetoFront) -> list[tuple[Any, Says | None]]:
     """The counts of each point of a front, and the verdict on it."""
     return [
         (
-            np.asarray(m.rates_) * m.group_sizes_[:, None],
-            said_of(m.groups_.tolist(), verdict_of(m), m.criterion, m.gap_of),
+            np.asarray(m.rates_) * m.fitted_.groups.sizes[:, None],
+            said_of(list(m.fitted_.groups.names), verdict_of(m), m.criterion, m.gap_of),
         )
         for m in front.models
         if m.rates_ is not None
@@ -286,11 +286,15 @@ def _front(
     ]
     bars = min(BARS, FRONT_BARS // max(1, len(tables)))
     panels = [
-        panel(table, range(m.n_components), m.groups_.tolist(), criterion, bars=bars)
+        panel(table, range(m.n_components), list(m.fitted_.groups.names), criterion, bars=bars)
         for table, m in zip(tables, front.models, strict=True)
     ]
     # Said only where the front was fitted to other rows than those of the report.
-    sizes = {int(m.group_sizes_.sum()) for m in front.models if m.group_sizes_.min() >= FEWEST}
+    sizes = {
+        int(m.fitted_.groups.sizes.sum())
+        for m in front.models
+        if m.fitted_.groups.sizes.min() >= FEWEST
+    }
     sizes -= {profile.n_rows}
     return {
         "noun": noun,

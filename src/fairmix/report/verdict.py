@@ -77,7 +77,11 @@ def criterion_of(model: FairMixture | None) -> str:
 
 def is_bounded(model: FairMixture | None) -> bool:
     """Whether the fit had a bound to meet."""
-    return model is not None and len(model.groups_) > 1 and model.fairness_strength == "auto"
+    return (
+        model is not None
+        and len(model.fitted_.groups.names) > 1
+        and model.fairness_strength == "auto"
+    )
 
 
 def judged(profile: Profile, model: FairMixture | None) -> Verdict:
@@ -92,7 +96,7 @@ def judged(profile: Profile, model: FairMixture | None) -> Verdict:
     >>> judged(profile, None).word
     'no bound'
     """
-    if model is None or not (len(model.groups_) or model.unjudged_groups_):
+    if model is None or not (len(model.fitted_.groups.names) or model.unjudged_groups_):
         return judge_counts(profile.counts, profile.groups, np.inf, min_group_size=1)
     fit = verdict_of(model)
     here = judge_counts(
@@ -102,7 +106,7 @@ def judged(profile: Profile, model: FairMixture | None) -> Verdict:
         criterion=model.criterion,
         min_group_size=model.min_group_size,
         # What the fit did not judge has no bound to keep, however many rows of it are here.
-        among=model.groups_.tolist(),
+        among=list(model.fitted_.groups.names),
     )
     # A missed fit stays missed, and counts of labels say nothing about a bound on probabilities.
     if model.gap_of == "labels" and fit.word != MISSED:
@@ -265,7 +269,11 @@ def label_gap(
 
 def fit_gap(model: FairMixture, safe: SafeCounts, here: str) -> str:
     """The gap of the labels in the fit, which is ``here`` if it used the rows of the report."""
-    return here if _same_rows(model, safe) else rounded_up(model.label_gap_, model.group_sizes_)
+    return (
+        here
+        if _same_rows(model, safe)
+        else rounded_up(model.label_gap_, model.fitted_.groups.sizes)
+    )
 
 
 def _same_rows(model: FairMixture, safe: SafeCounts) -> bool:
@@ -279,7 +287,7 @@ def soft_gap(model: FairMixture, safe: SafeCounts) -> str:
         return value(model.soft_gap_)
     met = model.gap_of == "probabilities" and model.verdict_ in (MET, MET_FOR_JUDGED)
     cap = max(model.fitted_.rule.max_gap, float(model.resolution_)) if met else np.inf
-    return rounded_up(model.soft_gap_, model.group_sizes_, rows=5, cap=cap)
+    return rounded_up(model.soft_gap_, model.fitted_.groups.sizes, rows=5, cap=cap)
 
 
 def _against_bound(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from fairmix.input.groups import Attribute, Groups, MissingGroups, Seats
 from fairmix.kernels.totals import FloatArray, IntArray, Rows
 from fairmix.mixture.model import Model
 from fairmix.results.freshness import TrainingRows
+from fairmix.results.ratio import LeastRatio, least_ratio
 from fairmix.results.verdict import Verdict, judge, worst_of
 
 
@@ -209,6 +210,44 @@ class Fitted:
         )
 
     @property
+    def by_attribute(self) -> dict[str, Fitted]:
+        """The fit as if each of several attributes were the only one, by name; else this one."""
+        if not self.fairness.attributes:
+            return {self.groups.title: self}
+        rule, pairs = self.rule, zip(self.groups.attributes, self.fairness.attributes, strict=True)
+        return {
+            own.title: replace(
+                self,
+                rule=replace(rule, limit=None if rule.limit is None else rule.limit.of(own.title)),
+                groups=replace(
+                    Groups.none(),
+                    names=own.names,
+                    sizes=own.sizes,
+                    title=own.title,
+                    unjudged=own.unjudged,
+                ),
+                fairness=fairness,
+            )
+            for own, fairness in pairs
+        }
+
+    @property
+    def least_ratio(self) -> LeastRatio | None:
+        """The smallest ratio of two groups' rates, of what the rule is on, and where it is."""
+        found = [
+            least_ratio(
+                one.fairness.rates,
+                # With the attribute, where there are several.
+                [f"{title}: {name}" for name in one.groups.names]
+                if self.groups.attributes
+                else one.groups.names,
+            )
+            for title, one in self.by_attribute.items()
+        ]
+        known = [one for one in found if one is not None]
+        return min(known, key=lambda one: one.value) if known else None
+
+    @property
     def n_components(self) -> int:
         """K."""
         return self.model.mixture.n_components
@@ -255,8 +294,8 @@ class Fitted:
         }
         found |= {
             "categories_": [np.array(names) for names in self.model.columns.levels],
-            "groups_": np.array(groups.names, dtype=str),
-            "group_sizes_": groups.sizes,
+            "groups_": _published(groups, lambda own: np.array(own.names, dtype=str)),
+            "group_sizes_": _published(groups, lambda own: own.sizes),
             "attributes_": [own.title for own in groups.attributes],
             "unjudged_groups_": dict(groups.unjudged),
             "gap_": self.gap,
@@ -279,3 +318,8 @@ class Fitted:
         if self.labels is not None:
             found["labels_"] = self.labels
         return found
+
+
+def _published(groups: Groups, what: Callable[[Groups | Attribute], Any]) -> Any:
+    """Of all groups, or a list of those of each attribute."""
+    return [what(own) for own in groups.attributes] if groups.attributes else what(groups)

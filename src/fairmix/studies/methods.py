@@ -287,7 +287,10 @@ def _limit(model: Any) -> tuple[Limit, str]:
     """The limit that a method keeps by its own account, and what it is of."""
     if isinstance(model, FairMixture):
         rule = model.fitted_.rule
-        return rule.limit or MaxGap(inf, rule.criterion), rule.of
+        # Attributes that are each compared by themselves are not the groups of the comparison.
+        if rule.limit is None or model.fitted_.groups.attributes:
+            return MaxGap(inf, rule.criterion), rule.of
+        return rule.limit.of(""), rule.of
     # Its bound is on every pair of groups, whatever the comparison measures.
     if isinstance(model, AlignedFairKMeans):
         return MaxGap(model.max_gap, "worst_pair_gap"), "labels"
