@@ -235,7 +235,7 @@ def _for_sample(model: FairMixture, groups: pa.Table, n_rows: int) -> FairMixtur
     """An estimator that judges those groups of a sample that are judged in all rows, about."""
     smallest = max(1, round(model.min_group_size * min(1.0, len(groups) / n_rows)))
     settings = {**model.get_params(), "min_group_size": smallest}
-    if model.min_balance is not None:
+    if isinstance(model.min_balance, float):
         # Groups of a sample may be further apart in size, and then allow for less.
         best = _best_balance(groups, model.missing_groups, smallest)
         settings["min_balance"] = min(model.min_balance, best)
@@ -252,8 +252,9 @@ def _best_balance(groups: pa.Table, missing: MissingGroups, min_group_size: int)
 def _front_bounds(model: FairMixture, groups: pa.Table) -> dict[str, list[float]]:
     """Bounds of the rule of a model, its own among them: the report marks it on the front."""
     limit = limit_of(model.get_params())
-    # The command line sets no strength, which would take the place of a rule.
+    # The command line sets no strength, which would take the place of a rule, and one number.
     assert limit is not None
+    limit = limit.of("")
     bounds: Sequence[float] = FRONT_RATIOS if limit.at_least else FRONT_GAPS
     if isinstance(limit, MinBalance):
         best = _best_balance(groups, model.missing_groups, model.min_group_size)

@@ -845,7 +845,7 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
             sample_weight=sample_weight,
             min_group_size=self.min_group_size,
             missing_groups=self.missing_groups,
-            min_ratio=FOUR_FIFTHS if self.min_ratio is None else self.min_ratio,
+            min_ratio=self.min_ratio if isinstance(self.min_ratio, float | int) else FOUR_FIFTHS,
             n_boot=n_boot,
             confidence=confidence,
             random_state=self._seeds(1)[0],

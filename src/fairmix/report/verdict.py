@@ -144,7 +144,7 @@ def said_of(groups: Sequence[str], verdict: Verdict, criterion: str, of: str) ->
         # All groups of the table are judged: the others have been left out of it.
         limit = limit_of({verdict.parameter: verdict.bound, "criterion": criterion})
         assert limit is not None
-        return judge_counts(counts, groups, limit, min_group_size=1, of=of).word
+        return judge_counts(counts, groups, limit.of(""), min_group_size=1, of=of).word
 
     return word
 
