@@ -71,6 +71,11 @@ class Look(NamedTuple):
         """Whether the bound is met."""
         return self.gap <= self.enough
 
+    @property
+    def curved(self) -> bool:
+        """Whether the pass says how a step would change the rates."""
+        return self.totals.curvature.size > 0
+
 
 @dataclass(frozen=True)
 class Polish:
@@ -148,7 +153,7 @@ class Polish:
         grain = self._grain(best.rates + self.error, table)
         # Where the labels of a group depend on its own offsets only, its last rows are counted.
         countable = self.labels and look.tilt.countable
-        if countable and self.criterion.conic:
+        if countable and self.criterion.conic and best.curved:
             # Each cluster ends on the edge of its cone, or within it, and not beyond.
             best = now = self._count(logits, best, grain)
             if best.met:
