@@ -36,7 +36,8 @@ def people(n_rows: int, seed: int, offset: float = 0.0) -> pd.DataFrame:
 
 
 def fitted(X: Any, groups: Any, **settings: Any) -> FairMixture:
-    model = FairMixture(3, max_gap=0.1, max_iter=15, random_state=0, **settings)
+    settings = {"max_gap": 0.1, "max_iter": 15, "random_state": 0} | settings
+    model = FairMixture(3, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # small data: bounds missed, few iterations
         return model.fit(X, sensitive_features=groups)
@@ -104,6 +105,25 @@ def test_categories(assignment):
     expected = {"code": whole, "job": text, "own": text}
     assert kinds == expected | ({"sensitive_features": text} if assignment == "aware" else {})
     assert_agrees(model, people(200, 1), columns)
+
+
+@pytest.mark.parametrize("rule", [{"min_ratio": 0.8}, {"min_balance": 0.4}], ids=["ratio", "Bal"])
+@pytest.mark.parametrize("assignment", ["blind", "aware"])
+def test_a_ratio(assignment, rule):
+    """Multipliers of a cone need not add up to zero over the groups, as those of a gap do."""
+    table, columns = people(400, 0), [*NUMBERS, "job"]
+    settings = {"max_gap": "auto", "assignment": assignment, "max_iter": 60, **rule}
+    model = fitted(table[columns], table["group"], **settings)
+    assert model.verdict_ == "met"
+    assert np.abs(model.fitted_.model.offsets.sum(axis=0)).max() > 1e-3
+    assert_agrees(model, people(200, 1), columns)
+    labels, _ = run(
+        model,
+        {name: table[name] for name in columns}
+        | ({"sensitive_features": table["group"]} if assignment == "aware" else {}),
+    )
+    # The rows of the fit, where the rule was met: the labels of the graph keep it.
+    assert (labels == model.labels_).all()
 
 
 def test_plain_mixture_and_paper_solver():
