@@ -20,7 +20,7 @@ from fairmix.fitting.starts import kmeans_labels
 from fairmix.kernels.totals import FloatArray, IntArray
 from fairmix.metrics import balance, clustering_cost, gap, group_counts, rate_ratio
 from fairmix.results.certificate import certify
-from fairmix.results.ratio import FOUR_FIFTHS
+from fairmix.results.fairness import FOUR_FIFTHS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, FIGURES = DOCS / "theory" / "which-rule.md", DOCS / "theory" / "which-rule.json"

@@ -15,6 +15,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 VOID = {"meta", "br", "img", "input", "link"}
 DIGITS = 0.5e-4  # half of the last of four decimals
+RATIO_PARTS = ("number", "word", "place")  # of a line of ratios
 LARGE = 1e4  # no group of a small report has as many rows
 
 
@@ -105,6 +106,8 @@ class Cells:
     rates: dict = field(default_factory=dict)  # in percent
     gap: str = "hidden"
     balance: str = "hidden"
+    ratio: str = "hidden"
+    lowest: dict = field(default_factory=dict)  # of groups: smallest ratio, word, cluster
     verdict: str = "no bound"
     bound: float = np.inf
     most: int | None = None  # the cluster where the groups differ most
@@ -189,6 +192,16 @@ class Reading:
             for d in self.root.find(_class="figures")[0].find("div")
         }
         table.gap, table.balance = figures["gap"].replace("≤", "at most"), figures["balance"]
+        table.ratio = figures["smallest ratio"]
+        for lines in self.root.find("div", _class="ratios"):
+            for bar in lines.find("div", _class="bar"):
+                texts = {name: bar.find("span", _class=name)[0].text for name in RATIO_PARTS}
+                style = dict(p.split(":") for p in bar.attributes["style"].split(";") if p)
+                # A bar says no more than its text.
+                assert style.get("--s", "hidden") == texts["number"]
+                cluster = re.match(r"cluster (\S+?)(?:,|$)", texts["place"])
+                group = bar.find("b")[0].text
+                table.lowest[group] = texts["number"], texts["word"], cluster and cluster[1]
         sentence = self.root.find(_class="sentence")[0].text
         said = re.match(
             r"The bound is (met|missed).*, and the bound is (\d+(?:\.\d+)?)",
@@ -223,11 +236,12 @@ class Reading:
         cells = [cell.text for cell in section.find("tr")[1 + i].find("td")]
         row = dict(zip(names, cells, strict=True))
         table.gap, table.balance, table.verdict = row["gap"], row["balance"], row["verdict"]
+        table.ratio = row["ratio"]
         table.bound = np.inf if row["bound"] == "none" else float(row["bound"])
         for script in self.root.find("script", **{"data-chart": "chart-front"}):
             for point in json.loads(script.text)["data"]["values"]:
                 if point["index"] == i:
-                    assert point["gap"] == float(row["gap"].removeprefix("at most "))
+                    assert point["figure"] == float(row["gap"].removeprefix("at most "))
                     assert f"gap {row['gap']}," in point["tip"]
         return table
 
@@ -339,7 +353,41 @@ class Attack:
                             p.line([(x[g, k], 1), (x[h, k], -high), (here, LARGE)], -LARGE, LARGE)
                             ratios.append((here, 1))
             p.line(ratios, 1, LARGE)
+        if table.ratio != "hidden":
+            low = float(table.ratio)
+            # Rounded down.
+            self._ratios(table, x, groups, names, low, low + 0.001)
+        for g, (text, word, cluster) in table.lowest.items():
+            places = names if cluster is None else [cluster]
+            if text != "hidden":
+                self._ratios(table, x, [g], names, float(text), None)
+                self._ratios(table, x, [g], places, None, float(text) + 0.001)
+            if word == "at least 0.8":
+                self._ratios(table, x, [g], names, 0.8, None)
+            elif word == "below 0.8":
+                self._ratios(table, x, [g], places, None, 0.8)
         return x
+
+    def _ratios(self, table, x, groups, names, low, high):
+        """All ratios of these groups' rates to others' are at least low, and one at most high."""
+        p, sizes, found = self.program, self.reading.sizes, []
+        for k in names:
+            if table.empty.get(k):
+                continue
+            for g in groups:
+                for h in self.reading.groups:
+                    scale = sizes[g] / sizes[h]
+                    if g == h:
+                        continue
+                    if low is not None:
+                        p.line([(x[g, k], 1), (x[h, k], -low * scale)], 0, LARGE)
+                    if high is not None:
+                        here = p.variable(0, 1)
+                        line = [(x[g, k], 1), (x[h, k], -high * scale), (here, LARGE)]
+                        p.line(line, -LARGE, LARGE)
+                        found.append((here, 1))
+        if high is not None:
+            p.line(found, 1, LARGE)
 
     def _gaps(self, table, x, names, counts, resolution):
         """The gap of each cluster: the mean over pairs of what their rates differ by."""

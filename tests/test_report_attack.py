@@ -40,9 +40,7 @@ def point(counts, bound):
         unjudged_groups_={},
         criterion="gap",
         gap_of="labels",
-        gap_=verdict.value,
-        max_gap=bound,
-        resolution_=verdict.resolution,
+        fitted_=SimpleNamespace(verdict=verdict),
         fairness_strength="auto",
         n_components=counts.shape[1],
     )

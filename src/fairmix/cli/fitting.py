@@ -18,7 +18,7 @@ import pyarrow as pa
 from fairmix import FairMixture, pareto_front, select_n_components
 from fairmix._version import __version__
 from fairmix.cli.files import DROP_ROWS, INTEGRATE, InputFiles, MarkedBlock, fit_rows, held_rows
-from fairmix.criteria import MinBalance, best_balance, limit_of
+from fairmix.criteria import AnyLimit, ByAttribute, MinBalance, best_balance, limit_of
 from fairmix.estimator.labels import piece_labels
 from fairmix.export.labels import LabelFile
 from fairmix.input.groups import MissingGroups, encode_groups
@@ -96,7 +96,6 @@ class Fit:
     def metrics(self) -> dict[str, Any]:
         """The figures, for programs."""
         model, data = self.model, self.data
-        limit = model.fitted_.rule.limit
         return {
             "fairmix": __version__,
             "command": command(),
@@ -120,7 +119,7 @@ class Fit:
             },
             "n_clusters": model.n_components,
             "non_empty": int((self.profile.counts.sum(axis=0) > 0).sum()),
-            "rule": None if limit is None else {"parameter": limit.parameter, "bound": limit.bound},
+            "rule": _asked(model.fitted_.rule.limit),
             "max_gap": model.fitted_.rule.max_gap,
             **self.verdict.figures,
             "gap": float(model.gap_),
@@ -153,6 +152,16 @@ class Fit:
         fields = asdict(self.certificate)
         # Both are in held_out already.
         return {name: fields[name] for name in fields if name not in ("verdict", "chance")}
+
+
+def _asked(limit: AnyLimit | None) -> dict[str, Any] | None:
+    """The parameter of a rule and its number, or one for each attribute."""
+    if limit is None:
+        return None
+    if isinstance(limit, ByAttribute):
+        bounds = {title: one.bound for title, one in limit.limits.items()}
+        return {"parameter": limit.parameter, "bound": bounds}
+    return {"parameter": limit.parameter, "bound": limit.bound}
 
 
 def command() -> str:
@@ -238,7 +247,7 @@ def _for_sample(model: FairMixture, groups: pa.Table, n_rows: int) -> FairMixtur
     if isinstance(model.min_balance, float):
         # Groups of a sample may be further apart in size, and then allow for less.
         best = _best_balance(groups, model.missing_groups, smallest)
-        settings["min_balance"] = min(model.min_balance, best)
+        settings["min_balance"] = min(settings["min_balance"], best)
     return FairMixture(**settings)
 
 

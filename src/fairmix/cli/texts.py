@@ -12,9 +12,9 @@ from fairmix.criteria import LIMITS, Limit, MinBalance, MinRatio, best_balance
 from fairmix.input.groups import listed_groups
 from fairmix.input.guesses import FEATURES
 from fairmix.results.certificate import Certificate
-from fairmix.results.fairness import Figure
+from fairmix.results.fairness import FOUR_FIFTHS, Figure
 from fairmix.results.profile import Profile
-from fairmix.results.ratio import FOUR_FIFTHS, LeastRatio
+from fairmix.results.ratio import LeastRatio
 from fairmix.results.text import aligned, cell, rows_text, shortened
 from fairmix.results.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict
 from fairmix.studies import Comparison, ParetoFront

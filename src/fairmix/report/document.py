@@ -15,7 +15,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairmix.criteria import CRITERIA, LIMITS
+from fairmix.criteria import CRITERIA, LIMITS, ByAttribute
 from fairmix.input.groups import UNKNOWN_TITLE
 from fairmix.report.charts import convergence_charts, front_chart
 from fairmix.report.disclosure import (
@@ -311,9 +311,10 @@ def _chosen(front: ParetoFront, model: FairMixture | None) -> int:
     """The point of the report's model, else the tightest bound that is met."""
     if model is not None and model.fairness_strength == "auto":
         limit = model.fitted_.rule.limit
-        for i, row in enumerate(front.rows):
-            if limit is not None and (row.rule, row.bound) == (limit.parameter, limit.bound):
-                return i
+        if limit is not None and not isinstance(limit, ByAttribute):
+            for i, row in enumerate(front.rows):
+                if (row.rule, row.bound) == (limit.parameter, limit.bound):
+                    return i
     return next((i for i, row in enumerate(front.rows) if row.met), 0)
 
 

@@ -13,8 +13,8 @@ from fairmix.criteria.bounds import ROUNDING
 from fairmix.report.disclosure import SafeCounts
 from fairmix.report.figures import HIDDEN, cut, percent
 from fairmix.report.shares import COLOURS
+from fairmix.results.fairness import FOUR_FIFTHS
 from fairmix.results.profile import Profile
-from fairmix.results.ratio import FOUR_FIFTHS
 from fairmix.results.verdict import Verdict
 
 __all__ = ["GroupRatio", "Ratios", "down", "group_ratios", "ratio_notes", "smallest_ratio_text"]

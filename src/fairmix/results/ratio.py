@@ -9,12 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairmix.criteria.bounds import ROUNDING
+from fairmix.results.fairness import FOUR_FIFTHS
 
-__all__ = ["FOUR_FIFTHS", "LeastRatio", "least_ratio"]
-
-# The rule of thumb of the US Uniform Guidelines on employee selection (1978), 29 CFR 1607.4 D, and
-# the line that audit tools draw.
-FOUR_FIFTHS = 0.8
+__all__ = ["LeastRatio", "least_ratio"]
 
 
 @dataclass(frozen=True)
