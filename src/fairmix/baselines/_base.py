@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from fairmix.baselines._centers import Objective, costs, kmedian
 from fairmix.criteria import CRITERIA, smallest_ratio
+from fairmix.input.fit_predict import FitPredict
 from fairmix.input.groups import Groups, encode_groups, warn_of_target
 from fairmix.kernels.totals import FloatArray, IntArray
 from fairmix.system.threads import one_thread
@@ -78,7 +79,7 @@ class Clustering:
     n_iter: int
 
 
-class FairClusterer(ClusterMixin, BaseEstimator):
+class FairClusterer(FitPredict, ClusterMixin, BaseEstimator):
     """Reads input, clusters plainly when there are no groups, publishes what was found."""
 
     # Requested by default, so that metadata routing passes the groups through a pipeline or a
@@ -108,7 +109,7 @@ class FairClusterer(ClusterMixin, BaseEstimator):
     def fit(
         self,
         X: Any,
-        y: Any = None,
+        y: object = None,
         *,
         sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
@@ -156,25 +157,6 @@ class FairClusterer(ClusterMixin, BaseEstimator):
         with one_thread():
             self._fit_rows(X, groups, weight)
         return self
-
-    def fit_predict(self, X: Any, y: Any = None, **settings: Any) -> IntArray:
-        """Cluster the rows, then the cluster of each.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_rows, n_features)
-            As in ``fit``.
-        y : ignored
-            As in ``fit``.
-        **settings
-            ``sensitive_features`` and ``sample_weight``, as in ``fit``.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
-        warn_of_target(y, settings.get("sensitive_features"))
-        return self.fit(X, **settings).labels_
 
     def _fit_rows(self, X: FloatArray, groups: Groups | None, weight: FloatArray | None) -> None:
         # A row of weight 0 must be as good as absent, also for starts, batches and fairlets.

@@ -25,7 +25,6 @@ from fairmix.baselines._alignment import (
 from fairmix.baselines._base import (
     COUNT,
     Clustering,
-    FairClusterer,
     HistoryRow,
     MatchedClusterer,
     TrainingRows,
@@ -107,7 +106,7 @@ class AlignedFairKMeans(MatchedClusterer):
     """
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
-        **FairClusterer._parameter_constraints,
+        **MatchedClusterer._parameter_constraints,
         "max_gap": [Interval(Real, 0, 1, closed="both")],
         "batch_size": [Interval(Integral, 2, None, closed="left")],
         "max_iter": [COUNT],

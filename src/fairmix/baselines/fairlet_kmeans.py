@@ -16,7 +16,6 @@ from fairmix.baselines._base import (
     COUNT,
     DISTANCES,
     Clustering,
-    FairClusterer,
     HistoryRow,
     MatchedClusterer,
     TrainingRows,
@@ -99,7 +98,7 @@ class FairletKMeans(MatchedClusterer):
     fairlets_: IntArray
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
-        **FairClusterer._parameter_constraints,
+        **MatchedClusterer._parameter_constraints,
         "fairlet_ratio": [StrOptions({"auto"}), tuple, list],
         "objective": [DISTANCES],
         "n_trees": [COUNT],

@@ -30,6 +30,7 @@ from fairmix.fitting.learn import Checkpoint, learn
 from fairmix.fitting.schedule import Settings
 from fairmix.fitting.stream import Stream, counted_rows
 from fairmix.input.columns import Columns
+from fairmix.input.fit_predict import FitPredict
 from fairmix.input.groups import MissingGroups, match_groups, seated_groups, warn_of_target
 from fairmix.input.opening import (
     Reading,
@@ -75,7 +76,7 @@ FIXED = (
 HEAVY = ("labels_", "history_", "_stream")
 
 
-class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
+class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseEstimator):
     """Mixture model for clustering, under a rule on how groups are spread over the clusters.
 
     Implements and extends "Fair Model-Based Clustering" (Park, Kim, Lee and Kim, AAAI 2026). The
@@ -582,30 +583,14 @@ class FairMixture(CallbackSupport, ClusterMixin, DensityMixin, BaseEstimator):
         n_groups = max(1, len(names))
         return counted_rows(self._rows(X), groups, weight, n_groups, self._n_threads)
 
-    def fit_predict(self, X: Any, y: Any = None, **settings: Any) -> Any:
-        """Fit, then the cluster of each row; X is a table.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_rows, n_features)
-            As in ``fit``.
-        y : ignored
-            As in ``fit``.
-        **settings
-            ``sensitive_features`` and ``sample_weight``, as in ``fit``.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
+    def fit_predict(self, X: Any, y: object = None, **settings: Any) -> IntArray:
+        """Fit, then the cluster of each row; X is a table. Parameters as in ``fit``."""
         if in_blocks(X):
             raise ValueError(
                 "fit_predict gives the labels in memory, but X is not in memory. Call fit, then "
                 "predict (for files with output, a Parquet file to write)."
             )
-        warn_of_target(y, settings.get("sensitive_features"))
-        # Without y, of which `fit` would warn a second time.
-        return super().fit_predict(X, **settings)
+        return super().fit_predict(X, y, **settings)
 
     # --------------------------------------------------------------------------- prediction
     @overload

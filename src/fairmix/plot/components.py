@@ -83,8 +83,8 @@ class ComponentsDisplay(Display):
         estimator: FairMixture,
         X: Any,
         *,
-        sensitive_features: Any = None,
         columns: Sequence[str | int] | None = None,
+        sensitive_features: Any = None,
         ax: Axes | None = None,
     ) -> Self:
         """Draw the components of a fitted model over some rows.
@@ -95,11 +95,11 @@ class ComponentsDisplay(Display):
             Fitted, with two numeric columns or more.
         X : array-like or data frame of shape (n_rows, n_features)
             Rows; up to 2,000 are drawn, in the colour of their cluster.
-        sensitive_features : array-like or table, default=None
-            Group of each row, needed by an aware model.
         columns : two names or positions, default=None
             Numeric columns to draw; None: the two there are, or else the two principal
             components of the standardised columns.
+        sensitive_features : array-like or table, default=None
+            Group of each row, needed by an aware model.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a new figure.
 

@@ -6,16 +6,7 @@ from itertools import pairwise
 
 from fairmix.reproduction import methods as m
 from fairmix.reproduction.records import Point, Records
-from fairmix.reproduction.result import (
-    Claim,
-    Entry,
-    Panel,
-    Result,
-    Series,
-    Table,
-    decimals,
-    whole,
-)
+from fairmix.reproduction.result import Claim, Entry, Panel, Result, Series, Table, decimals, whole
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.sweeps import sweep
 from fairmix.reproduction.units import Unit

@@ -6,16 +6,7 @@ from functools import partial
 
 from fairmix.reproduction import methods as m
 from fairmix.reproduction.records import Point, Records, cheapest, cost_at, front
-from fairmix.reproduction.result import (
-    Claim,
-    Entry,
-    Panel,
-    Result,
-    Series,
-    Table,
-    decimals,
-    whole,
-)
+from fairmix.reproduction.result import Claim, Entry, Panel, Result, Series, Table, decimals, whole
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.sweeps import SWEPT, sweep
 from fairmix.reproduction.units import Unit

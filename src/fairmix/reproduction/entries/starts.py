@@ -9,16 +9,7 @@ import numpy as np
 from fairmix.reproduction import methods as m
 from fairmix.reproduction.entries.fronts import DATA, NAMES
 from fairmix.reproduction.records import Point, Records, cheapest
-from fairmix.reproduction.result import (
-    Claim,
-    Entry,
-    Panel,
-    Result,
-    Series,
-    Table,
-    decimals,
-    whole,
-)
+from fairmix.reproduction.result import Claim, Entry, Panel, Result, Series, Table, decimals, whole
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.sweeps import sweep
 from fairmix.reproduction.units import Unit
