@@ -50,7 +50,7 @@ def audit(
 
     from fairmix.cli.auditing import figures_of, least_of, profile_of, write_report
     from fairmix.cli.opening import Choice, open_for_audit
-    from fairmix.cli.outputs import refuse_existing
+    from fairmix.cli.outputs import refuse_existing, refuse_inputs
     from fairmix.cli.texts import (
         figures_text,
         gaps_text,
@@ -75,6 +75,8 @@ def audit(
         refuse_existing([out], force)
     choice = Choice.of(sensitive=sensitive, labels=[labels], drop=drop)
     with screen.guarded():
+        if out is not None:
+            refuse_inputs([out], data)
         rows = open_for_audit(
             data,
             choice,

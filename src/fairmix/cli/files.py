@@ -88,7 +88,8 @@ class InputFiles:
     @property
     def numeric(self) -> tuple[str, ...]:
         """Numeric features."""
-        return tuple(name for name in self.features if name not in self.categorical)
+        categorical = set(self.categorical)
+        return tuple(name for name in self.features if name not in categorical)
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -196,8 +197,9 @@ class InputFiles:
 
     def _typed(self, table: pa.Table) -> pa.Table:
         """Decimal numbers as floats: NumPy has no others."""
+        numeric = set(self.numeric)
         for j, entry in enumerate(table.schema):
-            if entry.name in self.numeric and pa.types.is_decimal(entry.type):
+            if entry.name in numeric and pa.types.is_decimal(entry.type):
                 column = table.column(j).cast(pa.float64())
                 table = table.set_column(j, pa.field(entry.name, pa.float64()), column)
         return table

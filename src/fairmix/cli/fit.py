@@ -59,7 +59,7 @@ def fit(
     group and meet it. A ratio bounds the mix inside every cluster.
     """
     from fairmix.cli.fitting import fit_data
-    from fairmix.cli.outputs import folder_of, refuse_existing
+    from fairmix.cli.outputs import folder_of, refuse_existing, refuse_inputs
     from fairmix.cli.texts import fit_text
 
     screen = Screen(quiet, json)
@@ -86,6 +86,8 @@ def fit(
     labels = f"labels.{labels_format}"
     files = [labels, MODEL, REPORT, METRICS]
     refuse_existing([out / name for name in files], force)
+    with screen.guarded():
+        refuse_inputs([out / name for name in files], data)
     # Everything is written to a folder of its own first, so a failure
     # leaves no half of the results.
     with screen.guarded(), folder_of(out) as folder:

@@ -39,9 +39,10 @@ class Choice:
     def check(self, path: str, names: Sequence[str]) -> None:
         """Refuse columns that do not exist or are named for two roles."""
         seen: dict[str, str] = {}
+        known = set(names)
         for option in (field.name for field in fields(self)):
             for name in getattr(self, option):
-                if name not in names:
+                if name not in known:
                     raise ValueError(
                         f"--{option} {name}: {path} has no such column. It has {listed(names)}."
                     )

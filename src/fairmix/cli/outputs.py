@@ -12,6 +12,7 @@ import typer
 from fairmix.export.labels import LABEL_SUFFIXES
 from fairmix.system.files import replacing, temporary_path
 from fairmix.system.signals import together
+from fairmix.tables import find_files
 
 
 def refuse_existing(paths: Sequence[Path], force: bool) -> None:
@@ -21,6 +22,17 @@ def refuse_existing(paths: Sequence[Path], force: bool) -> None:
         raise typer.BadParameter(
             f"{existing[0]} exists. Give --force to write over it, or another --out."
         )
+
+
+def refuse_inputs(outputs: Sequence[Path], data: str, *others: Path) -> None:
+    """Refuse to write over what is read, whatever --force says and however it is spelled."""
+    inputs = [*find_files(data), *others]
+    for out in outputs:
+        # By identity: links, hard links and ./ name the same file in other words.
+        if out.exists() and any(file.exists() and out.samefile(file) for file in inputs):
+            raise typer.BadParameter(
+                f"{out} is read by this command, so it is not written over. Give another --out."
+            )
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def pareto(
     from fairmix import pareto_front
     from fairmix.cli.files import fit_rows
     from fairmix.cli.fitting import FRONT_GAPS, sampled
-    from fairmix.cli.outputs import refuse_existing
+    from fairmix.cli.outputs import refuse_existing, refuse_inputs
     from fairmix.cli.texts import front_text
 
     screen = Screen(quiet, json)
@@ -76,6 +76,8 @@ def pareto(
         clusters, missing_groups=columns.missing_groups, seed=seed, n_jobs=jobs
     )
     with screen.guarded():
+        if out is not None:
+            refuse_inputs([out / TABLE, out / PICTURE], data)
         opened = columns.open(data, sensitive, screen, seed=seed, n_jobs=jobs)
         X, groups = sampled(opened, fit_rows, rows)
         if len(X) < opened.n_rows:

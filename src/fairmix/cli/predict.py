@@ -38,7 +38,7 @@ def predict(
     """
     from fairmix import load
     from fairmix.cli.opening import open_for_model
-    from fairmix.cli.outputs import check_label_suffix, file_of, refuse_existing
+    from fairmix.cli.outputs import check_label_suffix, file_of, refuse_existing, refuse_inputs
     from fairmix.cli.texts import gaps_text
     from fairmix.results.text import aligned
 
@@ -46,6 +46,7 @@ def predict(
     check_label_suffix(out)
     refuse_existing([out], force)
     with screen.guarded():
+        refuse_inputs([out], data, model)
         fitted = load(model)
         if not hasattr(fitted, "feature_names_in_"):
             raise ValueError(f"{model} was fitted on an array, so it knows no column names.")

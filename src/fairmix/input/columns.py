@@ -75,7 +75,8 @@ class Columns:
     @property
     def numeric(self) -> tuple[int, ...]:
         """Positions of the numeric columns."""
-        return tuple(j for j in range(len(self.names)) if j not in self.categorical)
+        categorical = set(self.categorical)
+        return tuple(j for j in range(len(self.names)) if j not in categorical)
 
     @classmethod
     def learn(
@@ -280,9 +281,12 @@ def categorical_positions(
 def check_types(frame: nw.DataFrame[Any], categorical_features: object) -> None:
     """Refuse columns of dates, lists and the like that are not named as categories."""
     names = tuple(map(str, frame.columns))
-    categorical = categorical_positions(categorical_features, frame, names)
-    for j, dtype in enumerate(frame.schema.values()):
-        odd = dtype.is_temporal() or dtype.is_nested() or dtype == nw.Binary
+    categorical = set(categorical_positions(categorical_features, frame, names))
+    dtypes = list(frame.schema.values())
+    # Asked once for each type: a table may have many columns, and has few types.
+    odd_types = {d for d in set(dtypes) if d.is_temporal() or d.is_nested() or d == nw.Binary}
+    for j, dtype in enumerate(dtypes):
+        odd = dtype in odd_types
         if dtype == nw.Unknown:
             odd = getattr(frame[:, j].to_native().dtype, "kind", "") not in NUMBERS
         if odd and j not in categorical:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import glob
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fairmix.system.progress import Tick, progress
-from fairmix.tables.text import COMPRESSION, TextFile, all_numbers
+from fairmix.tables.text import COMPRESSION, CSV_BYTES, TextFile, all_numbers
 from fairmix.tables.values import value_type
 
 PathLike = str | os.PathLike[str]
 Paths = PathLike | Sequence[PathLike]
+Entry = TypeVar("Entry")
 # First row, and the one after the last.
 Range = tuple[int, int]
 
@@ -50,9 +51,17 @@ def find_files(paths: Paths) -> list[Path]:
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else paths
     found = [file for path in given for file in _matches(path)]
-    twice = next((file for file in found if found.count(file) > 1), None)
+    twice = _repeated(found)
     if twice is not None:
         raise ValueError(f"X names {str(twice)!r} more than once. Name every file once.")
+    # A pipe would make the reader wait, which no signal ends, and a device may have no end. Rows
+    # are also read more than once, which a pipe does not allow.
+    special = next((file for file in found if not file.is_file()), None)
+    if special is not None:
+        raise ValueError(
+            f"{str(special)!r} is no regular file, but a folder, a pipe or a device. Save its rows "
+            "to a file and give that."
+        )
     odd = next((f for f in found if _kind(f) is None or _kind(f) != _kind(found[0])), None)
     if odd is not None:
         why = "is not a file to read" if _kind(odd) is None else "cannot be read with the others"
@@ -98,6 +107,12 @@ def _naming(path: Path) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         why = str(error).rstrip(".")
+        # Arrow's words for a line that does not end within the bytes that it decodes at once.
+        if "straddling" in why:
+            why = (
+                f"it has a line of more than {CSV_BYTES:,} bytes, or a quote that does not end. "
+                "Correct it, or save a table of so many columns as Parquet"
+            )
         if "UTF8" in why or isinstance(error, UnicodeDecodeError):
             why = f"its text is not UTF-8 ({why}). Save it as UTF-8"
         raise ValueError(
@@ -116,9 +131,8 @@ class ParquetSource:
     @classmethod
     def open(cls, path: Path) -> ParquetSource:
         """Read the footer."""
-        # Refuses a name that repeats: nothing later could tell the columns apart.
-        column_names(path)
         with _naming(path), pq.ParquetFile(path) as file:
+            _distinct(path, list(file.schema_arrow.names))
             footer = file.metadata
             rows = tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
             return cls(path, file.schema_arrow.remove_metadata(), rows)
@@ -175,14 +189,14 @@ class CsvSource:
         A column is of numbers when it is not in ``text`` and every value in it that is not missing
         reads as a number. The first rows alone would say too little.
         """
-        names = column_names(path)
         with _naming(path):
             file = TextFile.open(path)
+        names = _distinct(path, file.names)
         # All as text first, because what a column holds is known only at its end.
         strings = pa.schema([(name, pa.string()) for name in names])
-        n_rows, numbers = 0, [name for name in names if name not in text]
+        n_rows, numbers = 0, set(names).difference(text)
         for batch in cls(file, strings, 0)._batches(names):
-            numbers = [name for name in numbers if all_numbers(batch.column(name))]
+            numbers = {name for name in numbers if all_numbers(batch.column(name))}
             n_rows += len(batch)
             tick(steps=len(batch))
         types = [(name, pa.float64() if name in numbers else pa.string()) for name in names]
@@ -229,10 +243,22 @@ def column_names(path: Path) -> list[str]:
             names = list(pq.read_schema(path).names)
         else:
             names = TextFile.open(path).names
-    twice = next((name for name in names if names.count(name) > 1), None)
+    return _distinct(path, names)
+
+
+def _distinct(path: Path, names: list[str]) -> list[str]:
+    """Names, none of which repeats: nothing later could tell the columns apart."""
+    twice = _repeated(names)
     if twice is not None:
         raise ValueError(f"{str(path)!r} has more than one column {twice!r}. Rename one of them.")
     return names
+
+
+def _repeated(entries: Sequence[Entry]) -> Entry | None:
+    """The first that occurs twice."""
+    # Counted at once: to count each would take a minute for 100,000 columns.
+    counts = Counter(entries)
+    return next((entry for entry in entries if counts[entry] > 1), None)
 
 
 def _check_unchanged(path: Path, n_rows: int, known: int) -> None:

@@ -1,0 +1,94 @@
+"""Few rows of many columns: time and memory grow with the cells, not with the columns squared."""
+
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairmix.kernels.totals import Rows
+from fairmix.mixture import propensity
+from fairmix.mixture.propensity import fit_propensity
+from fairmix.tables import sources
+
+N_ROWS, N_COLUMNS = 40, 20_000
+# What a fit of them may take. Time of the processor, so that a busy machine changes nothing.
+SECONDS, MEGABYTES = 60, 1024
+GROUPS = np.arange(N_ROWS) % 2
+FIT = f"""
+import numpy as np
+from fairmix import FairMixture
+X = np.random.default_rng(0).normal(size=({N_ROWS}, {N_COLUMNS}))
+model = FairMixture(3, max_gap=0.1, min_group_size=1, random_state=0)
+model.fit(X, sensitive_features=np.arange({N_ROWS}) % 2)
+assert model.gap_ <= 0.1 + model.resolution_, model.gap_
+"""
+
+
+def limited() -> None:
+    """The system ends a process that takes longer, or refuses it more memory."""
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    # Threads and libraries reserve addresses that they never use; data segments count what is used.
+    resource.setrlimit(resource.RLIMIT_DATA, (MEGABYTES << 20, MEGABYTES << 20))
+
+
+def run(*words):
+    # One thread: each has a stack and an arena, which are reserved and hardly used.
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", *words],
+        preexec_fn=limited,
+        env={"PATH": "", **threads},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr)
+
+
+def test_a_wide_table_is_fitted():
+    run("-c", FIT)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n_columns", [5_000, N_COLUMNS])
+def test_a_wide_file_is_fitted_from_the_command_line(tmp_path, n_columns):
+    X = np.random.default_rng(0).normal(size=(N_ROWS, n_columns)).round(3)
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(n_columns)])
+    frame.assign(sex=np.where(GROUPS, "f", "m")).to_csv(tmp_path / "wide.csv", index=False)
+    words = ["-s", "sex", "-k", "3", "--min-group-size", "1", "--jobs", "1", "--quiet"]
+    run("-m", "fairmix", "fit", tmp_path / "wide.csv", *words, "-o", tmp_path / "out")
+    assert (tmp_path / "out" / "model.fairmix").exists()
+
+
+def test_the_regression_of_wide_tables_finds_what_newton_finds(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = Rows(rng.normal(size=(200, 60)), None)
+    groups = (rows.numeric[:, 0] + rng.normal(size=200) > 0).astype(np.intp)
+    newton = fit_propensity(rows, groups, 2, weight=None)(rows)
+    # One coefficient fewer than the linear and squared terms of the columns.
+    monkeypatch.setattr(propensity, "NEWTON_COEFFICIENTS", 119)
+    wide = fit_propensity(rows, groups, 2, weight=None)(rows)
+    assert np.abs(newton - wide).max() > 0
+    np.testing.assert_allclose(wide, newton, atol=1e-3)
+
+
+def test_a_repeated_name_among_very_many_is_found_at_once(tmp_path):
+    names = [f"c{j}" for j in range(100_000)]
+    calls = 0
+
+    class Counted(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            nonlocal calls
+            calls += 1
+            return str.__eq__(self, other)
+
+    counted = [Counted(name) for name in names]
+    assert sources._repeated(counted) is None
+    assert sources._repeated([*names, "c7"]) == "c7"
+    # To compare each with each would take 10,000,000,000.
+    assert calls < 10 * len(names)
