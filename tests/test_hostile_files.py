@@ -1,4 +1,4 @@
-"""Files that are not what they seem: the input named as an output, pipes, endless lines."""
+"""Files that are not what they seem: the input as an output, pipes, endless lines, changes."""
 
 import os
 import subprocess
@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from fairmix import FairMixture
+from fairmix import FairMixture, load
 from fairmix.cli import app
 from fairmix.datasets import make_grouped_blobs
-from fairmix.tables import FileBlocks, find_files
+from fairmix.tables import FileBlocks, find_files, seal
 
 X, GROUPS, _ = make_grouped_blobs(300, 3, 2, separation=2.0, random_state=0)
 FRAME = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "sex": np.where(GROUPS, "f", "m")})
@@ -113,14 +113,173 @@ def test_a_pipe_in_a_folder_is_refused(tmp_path):
         find_files(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "text", ["a,b\n" + "1" * 3_000_000 + ",2\n", 'a,b\n"1,2\n' + "3,4\n" * 10**6]
-)
-def test_an_endless_line_is_told_in_words(tmp_path, text):
+ENDLESS = {"line": "a,b\n" + "1" * 3_000_000 + ",2\n", "quote": 'a,b\n"1,2\n' + "3,4\n" * 10**6}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_an_endless_line_is_told_in_words(tmp_path, name):
     path = tmp_path / "long.csv"
-    path.write_text(text)
-    with pytest.raises(
-        ValueError, match="a line of more than 1,048,576 bytes, or a quote"
-    ) as caught:
+    path.write_text(ENDLESS[name])
+    with pytest.raises(ValueError, match="a line of more than 1,048,576 bytes, or a") as caught:
         FileBlocks(path)
     assert "straddling" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ files that change on the way
+OTHER = FRAME.assign(a=FRAME["b"], b=FRAME["a"])
+
+
+def written(path, frame):
+    (frame.to_parquet if path.suffix == ".parquet" else frame.to_csv)(path, index=False)
+    return path
+
+
+def times_of(path):
+    return path.stat().st_atime_ns, path.stat().st_mtime_ns
+
+
+def renamed_over(path, other):
+    other.replace(path)
+
+
+def renamed_with_its_times(path, other):
+    os.utime(other, ns=times_of(path))
+    other.replace(path)
+
+
+def rewritten(path, other):
+    path.write_bytes(other.read_bytes())
+
+
+def rewritten_with_its_times(path, other):
+    before = times_of(path)
+    path.write_bytes(other.read_bytes())
+    os.utime(path, ns=before)
+
+
+def one_byte(path, other):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    with path.open("r+b") as file:
+        file.write(content)
+
+
+def one_byte_with_its_times(path, other):
+    before = times_of(path)
+    one_byte(path, other)
+    os.utime(path, ns=before)
+
+
+def there_and_back(path, other):
+    content, before = path.read_bytes(), times_of(path)
+    path.write_bytes(other.read_bytes())
+    path.write_bytes(content)
+    os.utime(path, ns=before)
+
+
+def linked(path, other):
+    path.unlink()
+    path.symlink_to(other)
+
+
+def hard_linked(path, other):
+    path.unlink()
+    os.link(other, path)
+
+
+def removed_and_made_anew(path, other):
+    content = other.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+
+
+WAYS = [
+    renamed_over,
+    renamed_with_its_times,
+    rewritten,
+    rewritten_with_its_times,
+    one_byte,
+    one_byte_with_its_times,
+    there_and_back,
+    linked,
+    hard_linked,
+    removed_and_made_anew,
+]
+
+
+def changing(monkeypatch, change, when):
+    """Let the files change before a pass."""
+    passes, frames = 0, FileBlocks.frames
+
+    def counted(self, numbers):
+        nonlocal passes
+        passes += 1
+        if passes == when:
+            change()
+        return frames(self, numbers)
+
+    monkeypatch.setattr(FileBlocks, "frames", counted)
+    return lambda: passes
+
+
+def fitted(path):
+    model = FairMixture(2, max_gap=0.2, random_state=0)
+    return model, lambda: model.fit(path, sensitive_features="sex")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_file_that_changes_between_passes_gives_no_model(tmp_path, monkeypatch, way, suffix):
+    path = written(tmp_path / f"rows{suffix}", FRAME)
+    other = written(tmp_path / f"other{suffix}", OTHER)
+    passes = changing(monkeypatch, lambda: way(path, other), 3)
+    model, fit = fitted(path)
+    with pytest.raises(ValueError, match=r"rows.*was changed or replaced while.*start again"):
+        fit()
+    assert passes() >= 3
+    assert not hasattr(model, "fitted_")
+
+
+def test_a_change_that_no_stamp_shows_is_found_at_the_end(tmp_path, monkeypatch):
+    """As on a file system whose clock is coarse."""
+    monkeypatch.setattr(seal.Stamp, "check", lambda self, path: None)
+    path = written(tmp_path / "rows.csv", FRAME)
+    text = path.read_text()
+    changing(monkeypatch, lambda: path.write_text(text.replace("f\n", "m\n", 1)), 9)
+    model, fit = fitted(path)
+    with pytest.raises(ValueError, match="bytes were changed while they were read"):
+        fit()
+    assert not hasattr(model, "fitted_")
+
+
+def test_predict_notices_a_file_that_changes(tmp_path, monkeypatch, saved):
+    path = written(tmp_path / "rows.csv", FRAME[["a", "b"]])
+    other = written(tmp_path / "other.csv", OTHER[["a", "b"]])
+    changing(monkeypatch, lambda: renamed_over(path, other), 1)
+    with pytest.raises(ValueError, match="was changed or replaced"):
+        load(saved).predict(path, output=tmp_path / "labels.parquet")
+    assert not (tmp_path / "labels.parquet").exists()
+
+
+@pytest.mark.parametrize("command", ["fit", "audit"])
+@pytest.mark.parametrize("stamped", [True, False])
+def test_the_command_line_notices_a_file_that_changes(folder, monkeypatch, command, stamped):
+    if not stamped:
+        monkeypatch.setattr(seal.Stamp, "check", lambda self, path: None)
+    other = written(Path("other.csv"), OTHER.assign(cluster=1))
+    changing(monkeypatch, lambda: renamed_over(Path("d.csv"), other), 2)
+    words = {"fit": [*FIT, "-o", "out"], "audit": ["-l", "cluster", "-s", "sex", "-o", "a.html"]}
+    found = run(command, "d.csv", *words[command])
+    assert found.exit_code == 3, found.output
+    assert "start again" in found.output
+    assert not Path("out").exists()
+    assert not Path("a.html").exists()
+
+
+def test_a_file_may_be_read_and_its_access_time_change(tmp_path, monkeypatch):
+    path = written(tmp_path / "rows.csv", FRAME)
+    then = path.stat().st_mtime_ns
+    changing(monkeypatch, lambda: path.read_bytes(), 3)
+    model, fit = fitted(path)
+    assert fit().fitted_ is model.fitted_
+    assert path.stat().st_mtime_ns == then

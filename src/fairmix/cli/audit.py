@@ -101,7 +101,7 @@ def audit(
         least = least_of(profile, verdict)
         figures = figures_of(rows, profile, smallest, seed)
         if out is not None:
-            write_report(rows, profile, verdict, criterion, out, verbose=bool(screen.bars))
+            write_report(rows, profile, verdict, criterion, out)
     screen.say(figures_text(profile, figures))
     screen.say(shares_text(profile))
     screen.say(f"\n{verdict_text(verdict, criterion)}")

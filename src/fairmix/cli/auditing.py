@@ -109,13 +109,11 @@ def write_report(
     verdict: Verdict,
     criterion: str,
     out: Path,
-    *,
-    verbose: bool,
 ) -> None:
     """Write what the clusters are made of."""
     from fairmix.report import render
 
-    facts = facts_of(data, data.digest(shown=verbose), profile.counts.sum(axis=1).tolist())
+    facts = facts_of(data, data.digest(), profile.counts.sum(axis=1).tolist())
     page = render(profile, verdict=verdict, criterion=criterion, facts=facts)
     with file_of(out) as part:
         part.write_text(page, encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,15 +17,12 @@ from numpy.typing import NDArray
 from fairmix.input.groups import MissingGroups
 from fairmix.input.guesses import Guess
 from fairmix.input.sources import FileSource
-from fairmix.system.progress import progress
-from fairmix.tables import FileBlocks, Frame
+from fairmix.tables import FileBlocks, Frame, Seal
 from fairmix.tables.sources import CsvSource
 
 Mask = NDArray[np.bool_]
 
 INTEGRATE, DROP_ROWS = "integrate", "drop-rows"
-# Bytes to hash at a time: enough for the disk, little for the memory.
-HASHED_BYTES = 2**22
 # Random numbers of a row: one to hold it out, one to draw it for a sample.
 # With one number for both, a sample would be drawn from the held-out rows first.
 HELD, DRAWN = 0, 1
@@ -70,6 +66,8 @@ class InputFiles:
         Share of rows that a fit does not see.
     seed : int
         Of what is random about rows.
+    seal : Seal or None
+        Of the files, where they are compared with it at the end.
     """
 
     name: str
@@ -84,6 +82,7 @@ class InputFiles:
     missing_groups: MissingGroups = "error"
     hold_out: float = 0.0
     seed: int = 0
+    seal: Seal | None = None
 
     @property
     def numeric(self) -> tuple[str, ...]:
@@ -174,19 +173,11 @@ class InputFiles:
         finally:
             path.unlink(missing_ok=True)
 
-    def digest(self, *, shown: bool) -> str:
-        """SHA-256 of the bytes of all files."""
-        # Of bytes, not of values, so that anybody can check it without fairmix.
-        files = [source.path for source in self.blocks.sources]
-        found = hashlib.sha256()
-        total = sum(path.stat().st_size for path in files)
-        with progress("digest", total, shown=shown, unit="bytes") as tick:
-            for path in files:
-                with path.open("rb") as stream:
-                    while block := stream.read(HASHED_BYTES):
-                        found.update(block)
-                        tick(steps=len(block))
-        return found.hexdigest()
+    def digest(self) -> str:
+        """SHA-256 of the bytes of all files, which are those that were opened."""
+        assert self.seal is not None
+        self.seal.check()
+        return self.seal.digest
 
     def _taken(self, rows: Callable[[MarkedBlock], Mask], share: float, frame: Frame) -> pa.Table:
         block = self.mark(frame)

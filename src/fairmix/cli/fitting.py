@@ -236,7 +236,7 @@ def fit_data(
         )
     seconds = time.perf_counter() - started
     # After the clock is read, because hashing the files is no part of the fit.
-    digest = data.digest(shown=bool(model.verbose))
+    digest = data.digest()
     return Fit(model, data, profile, certificate, front, seconds, digest)
 
 

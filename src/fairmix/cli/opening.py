@@ -14,10 +14,10 @@ from fairmix import FairMixture
 from fairmix.cli.files import DROP_ROWS, INTEGRATE, InputFiles
 from fairmix.cli.screen import counted, listed
 from fairmix.input.guesses import FEATURES, MAX_CATEGORIES, Guess, guess_columns
-from fairmix.tables import FileBlocks, column_names, find_files
+from fairmix.tables import FileBlocks, Seal, column_names, find_files
 
 # What a command says about rows, beside the way to read them.
-DATA_SETTINGS = ("hold_out", "seed", "gaps", "missing", "missing_groups")
+DATA_SETTINGS = ("hold_out", "seed", "gaps", "missing", "missing_groups", "seal")
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,8 @@ def open_to_fit(path: str, choice: Choice, *, missing: str, **how: Any) -> Input
         ``n_jobs`` and ``verbose`` of reading, ``missing_groups``, ``hold_out`` and ``seed`` of
         `InputFiles`. With ``missing_groups="error"``, rows without a group can only be left out.
     """
+    # Before the first look at the files, to be compared after the last.
+    how |= {"seal": Seal.of(find_files(path), shown=how["verbose"])}
     blocks, guesses = _scan(path, choice, how)
     for name in choice.sensitive:
         _check_groups(guesses[name], alone=how.get("missing_groups") != "group")
@@ -99,6 +101,7 @@ def open_for_audit(
 ) -> InputFiles:
     """Files with labels; other columns describe the clusters, whatever is missing in them."""
     named = (*choice.sensitive, *choice.labels)
+    how |= {"seal": Seal.of(find_files(path), shown=how["verbose"])}
     blocks, guesses = _scan(path, choice, how, None if all_columns else named)
     for name in named:
         # Unlike a fit, an audit also takes one cluster or one group,

@@ -466,6 +466,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
                 checkpoint=self._checkpoint(),
                 watch=climbing(self),
             )
+            data.check_unchanged()
             # A new fit ends a stream; one that fails does not come here, and leaves it.
             self.__dict__.pop("_stream", None)
             self._publish(fitted)

@@ -118,3 +118,6 @@ class MemoryData:
             return None
         codes = None if self.groups is None else Seats.of(self.groups).codes(self.groups.codes)
         return columns.rows(self.table), codes
+
+    def check_unchanged(self) -> None:
+        """Rows in memory are read once."""

@@ -26,6 +26,7 @@ from fairmix.tables import (
     BlockRows,
     Blocks,
     Frame,
+    Seal,
     Store,
     Summary,
     Ties,
@@ -130,6 +131,8 @@ class FrameData:
         The groups and their sizes; it has no codes of rows.
     ties : Ties or None
         What finds equal rows that share labels out.
+    seal : Seal or None
+        Of the files that the rows come from.
     """
 
     frames: Frames
@@ -138,6 +141,7 @@ class FrameData:
     groups: Groups | None
     missing: MissingGroups = "error"
     ties: Ties | None = None
+    seal: Seal | None = None
     in_memory = False
 
     @property
@@ -162,6 +166,11 @@ class FrameData:
     def everybody(self, columns: Columns) -> tuple[Rows, IntArray | None] | None:
         """The store has all rows: none of a file can be without weight."""
         return None
+
+    def check_unchanged(self) -> None:
+        """Refuse files that are no longer those of the first pass."""
+        if self.seal is not None:
+            self.seal.check()
 
 
 def learn_frames(

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from fairmix.input.columns import Columns, Tabular, as_frame, categorical_positions
-from fairmix.input.data import Data, MemoryData
+from fairmix.input.data import MemoryData
 from fairmix.input.frames import FrameData, Frames, Roles, learn_frames
 from fairmix.input.groups import SHOWN, Groups, MissingGroups, Seats, encode_groups, listed_groups
-from fairmix.input.sources import Opening, Source, in_blocks, open_source
+from fairmix.input.sources import FileSource, Opening, Source, in_blocks, open_source
 from fairmix.kernels.totals import FloatArray
 from fairmix.system.notices import notify
-from fairmix.tables import Ties
+from fairmix.tables import Seal, Ties, find_files
 
 # Weights of all rows together are less than this, and more than its inverse: sums of their
 # products with squares of numbers must stay far from the largest and the smallest float.
@@ -76,7 +76,7 @@ class Reading:
 
 def open_data(
     X: Any, sensitive_features: Any, sample_weight: Any, reading: Reading, check: FeatureCheck
-) -> Data:
+) -> MemoryData | FrameData:
     """Data to learn from: a table in memory, files, a Dask collection, or any other source."""
     if not in_blocks(X):
         return open_table(X, sensitive_features, sample_weight, reading, check)
@@ -273,6 +273,8 @@ def _open_frames(
     source, given = open_source(
         X, sensitive_features=sensitive_features, sample_weight=sample_weight
     )
+    # Before the first look at the files, to be compared after the last.
+    seal = Seal.of(find_files(source.paths)) if isinstance(source, FileSource) else None
     names = source.names
     sensitive = named_columns(given["sensitive_features"], "sensitive_features", names)
     weight = named_columns(given["sample_weight"], "sample_weight", names)
@@ -283,7 +285,7 @@ def _open_frames(
     roles = Roles(features, sensitive, weight[0] if weight else None)
     # By name only: types are known after the files are open, which needs to know these columns.
     chosen = categorical_positions(reading.categorical_features, None, features)
-    return learn_frames(
+    data = learn_frames(
         open_frames(source, roles, chosen, reading),
         roles,
         reading.categorical_features,
@@ -291,6 +293,7 @@ def _open_frames(
         missing=reading.missing_groups,
         each=reading.each,
     )
+    return replace(data, seal=seal)
 
 
 def _judged(groups: Groups | None, reading: Reading) -> Groups | None:

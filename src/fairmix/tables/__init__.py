@@ -17,6 +17,7 @@ from fairmix.tables.batches import Batches, Part
 from fairmix.tables.files import FileBlocks, Frame
 from fairmix.tables.journal import Journal, read_identity
 from fairmix.tables.memory import MemoryBlocks
+from fairmix.tables.seal import Seal
 from fairmix.tables.sources import PathLike, Paths, column_names, find_files, is_path
 from fairmix.tables.store import MemoryStore, Moments, Store, Summary
 from fairmix.tables.table import Encoder, Table
@@ -40,6 +41,7 @@ __all__ = [
     "Paths",
     "Result",
     "Rowlike",
+    "Seal",
     "Store",
     "Summary",
     "Table",

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fairmix.system.progress import Tick, progress
+from fairmix.tables.seal import Stamp
 from fairmix.tables.text import COMPRESSION, CSV_BYTES, TextFile, all_numbers
 from fairmix.tables.values import value_type
 
@@ -127,15 +128,18 @@ class ParquetSource:
     path: Path
     schema: pa.Schema
     group_rows: tuple[int, ...]
+    stamp: Stamp
 
     @classmethod
     def open(cls, path: Path) -> ParquetSource:
         """Read the footer."""
+        # Before anything is read, or a change right after it would not be seen.
+        stamp = Stamp.of(path)
         with _naming(path), pq.ParquetFile(path) as file:
             _distinct(path, list(file.schema_arrow.names))
             footer = file.metadata
             rows = tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
-            return cls(path, file.schema_arrow.remove_metadata(), rows)
+            return cls(path, file.schema_arrow.remove_metadata(), rows, stamp)
 
     @property
     def n_rows(self) -> int:
@@ -148,6 +152,7 @@ class ParquetSource:
         # Pieces of a row group, which itself may be large. A number has eight bytes; where columns
         # are many, a piece still has rows enough to be worth a call.
         batch_rows = max(1024, READ_BYTES // (8 * max(1, len(names))))
+        self.stamp.check(self.path)
         # No buffer: it would hold whole row groups, and memory must not grow with them.
         with _naming(self.path), pq.ParquetFile(self.path, pre_buffer=False) as file:
             _check_unchanged(self.path, file.metadata.num_rows, self.n_rows)
@@ -156,6 +161,8 @@ class ParquetSource:
                 for batch in file.iter_batches(batch_rows, groups, names, use_threads=False):
                     yield position, pa.Table.from_batches([batch])
                     position += len(batch)
+        # Once more, for a change while it was read.
+        self.stamp.check(self.path)
 
 
 def _runs(starts: list[int], ranges: list[Range]) -> list[list[int]]:
@@ -181,6 +188,7 @@ class CsvSource:
     file: TextFile
     schema: pa.Schema
     n_rows: int
+    stamp: Stamp
 
     @classmethod
     def open(cls, path: Path, text: Sequence[str], tick: Tick) -> CsvSource:
@@ -189,18 +197,21 @@ class CsvSource:
         A column is of numbers when it is not in ``text`` and every value in it that is not missing
         reads as a number. The first rows alone would say too little.
         """
+        # Before anything is read, or a change right after it would not be seen.
+        stamp = Stamp.of(path)
         with _naming(path):
             file = TextFile.open(path)
         names = _distinct(path, file.names)
         # All as text first, because what a column holds is known only at its end.
         strings = pa.schema([(name, pa.string()) for name in names])
         n_rows, numbers = 0, set(names).difference(text)
-        for batch in cls(file, strings, 0)._batches(names):
+        for batch in cls(file, strings, 0, stamp)._batches(names):
             numbers = {name for name in numbers if all_numbers(batch.column(name))}
             n_rows += len(batch)
             tick(steps=len(batch))
         types = [(name, pa.float64() if name in numbers else pa.string()) for name in names]
-        return cls(file, pa.schema(types), n_rows)
+        stamp.check(path)
+        return cls(file, pa.schema(types), n_rows, stamp)
 
     @property
     def path(self) -> Path:
@@ -215,7 +226,7 @@ class CsvSource:
     def with_words(self, words: set[str]) -> CsvSource:
         """The same file with more columns read as text."""
         types = [(f.name, pa.string() if f.name in words else f.type) for f in self.schema]
-        return CsvSource(self.file, pa.schema(types), self.n_rows)
+        return CsvSource(self.file, pa.schema(types), self.n_rows, self.stamp)
 
     def _batches(self, names: list[str]) -> Generator[pa.RecordBatch]:
         types = {name: self.schema.field(name).type for name in names}
@@ -225,6 +236,7 @@ class CsvSource:
     def pieces(self, ranges: list[Range], names: list[str]) -> Iterator[tuple[int, pa.Table]]:
         """Tables and their first rows, from the first row of the file on."""
         position = 0
+        self.stamp.check(self.path)
         with closing(self._batches(names)) as batches:
             for batch in batches:
                 yield position, pa.Table.from_batches([batch])
@@ -233,6 +245,8 @@ class CsvSource:
                 # its rows are counted below.
                 if ranges[-1][1] < min(position, self.n_rows):
                     return
+        # Once more, for a change while it was read.
+        self.stamp.check(self.path)
         _check_unchanged(self.path, position, self.n_rows)
 
 

@@ -1,0 +1,79 @@
+"""Seals: whether files are still those that a fit began with.
+
+A file is read in many passes. One that is replaced between two of them by another with as many rows
+would give a model of neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairmix.system.progress import progress
+
+# Bytes to hash at a time: enough for the disk, little for the memory.
+HASHED_BYTES = 2**22
+REMEDY = "Leave the files alone while they are read, and start again."
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Size, time and identity of a file: cheap enough to be compared in every pass."""
+
+    host: str
+    values: tuple[int, ...]
+
+    @classmethod
+    def of(cls, path: Path) -> Stamp:
+        """Those of a file, of the one that a link leads to."""
+        found = os.stat(path)
+        # The time of the last change too, which cannot be set back as that of the last writing can.
+        times = found.st_mtime_ns, found.st_ctime_ns
+        return cls(socket.gethostname(), (found.st_dev, found.st_ino, found.st_size, *times))
+
+    def check(self, path: Path) -> None:
+        """Refuse another file under the same name, or one that was written to."""
+        now = Stamp.of(path)
+        # A worker on another machine may have a copy, with a time and a number of its own.
+        if now != self and now.host == self.host:
+            raise ValueError(f"{str(path)!r} was changed or replaced while it was read. {REMEDY}")
+
+
+@dataclass(frozen=True)
+class Seal:
+    """SHA-256 of the bytes of files. It finds a change that leaves size and time as they were."""
+
+    paths: tuple[Path, ...]
+    digest: str
+    shown: bool = False
+
+    @classmethod
+    def of(cls, paths: Sequence[Path], *, shown: bool = False) -> Seal:
+        """Seal files as they are now; ``shown``: with a bar."""
+        return cls(tuple(paths), _digest(paths, shown), shown)
+
+    def check(self) -> None:
+        """Refuse other bytes than those that were sealed."""
+        if _digest(self.paths, self.shown) != self.digest:
+            names = ", ".join(repr(str(path)) for path in self.paths[:3])
+            more = ", ..." if len(self.paths) > 3 else ""
+            raise ValueError(
+                f"{names}{more}: the bytes were changed while they were read. {REMEDY}"
+            )
+
+
+def _digest(paths: Sequence[Path], shown: bool) -> str:
+    # Of bytes, not of values, so that anybody can check it without fairmix.
+    found = hashlib.sha256()
+    total = sum(path.stat().st_size for path in paths)
+    with progress("digest", total, shown=shown, unit="bytes") as tick:
+        for path in paths:
+            with path.open("rb") as stream:
+                while block := stream.read(HASHED_BYTES):
+                    found.update(block)
+                    tick(steps=len(block))
+    return found.hexdigest()
