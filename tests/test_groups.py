@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cases import count_calls
+from fairmix import FairMixture
 from fairmix.input.groups import encode_groups, match_groups
 
 WORDS = ["b", "a", "c", "a", "b", "b"]
@@ -88,7 +89,18 @@ def test_several_columns_become_the_intersections_that_occur(kind):
         ([datetime.date(2020, 1, 2), datetime.date(2019, 1, 1)], ("2019-01-01", "2020-01-02")),
         ([decimal.Decimal("2.5"), decimal.Decimal("10")], ("2.5", "10.0")),
         ([1, "a", 2], ("1", "2", "a")),
-        (np.array([1, "a", True], dtype=object), ("True", "1", "a")),
+        (np.array([1, "a", True], dtype=object), ("1", "a")),
+        (np.array([True, 1.0, 1, 2], dtype=object), ("1.0", "2.0")),
+        ([True, 1, 2], ("1", "2")),
+        ([True, 1.0], ("1.0",)),
+        (np.array([False, 0, -0.0], dtype=object), ("0.0",)),
+        (np.array([False, "a", -0.0], dtype=object), ("0.0", "a")),
+        (np.array([-0.0, 0.0, 1.5]), ("0.0", "1.5")),
+        (np.array([0.0, -0.0, 1.5], dtype=np.float16), ("0.0", "1.5")),
+        ([0.0, -0.0], ("0.0",)),
+        (pa.array([-0.0, 0.0], pa.float32()), ("0.0",)),
+        (pa.DictionaryArray.from_arrays([0, 1], pa.array([-0.0, 0.0])), ("0.0",)),
+        (pd.Series([-0.0, 0.0, None]).iloc[:2], ("0.0",)),
         ([2**70, 1], ("1", str(2**70))),
         (["", "a"], ("", "a")),
         (["only"], ("only",)),
@@ -228,3 +240,15 @@ def test_a_million_rows_take_no_python_loop():
     groups = encode_groups(many)
     assert len(groups.names) == 10
     assert groups.sizes.sum() == 10**6
+
+
+def test_zero_has_no_sign_in_files_either(tmp_path):
+    X = np.repeat([[0.0], [5.0]], 20, axis=0) + np.linspace(0, 1, 40)[:, None]
+    signs = np.where(np.arange(40) % 3, 0.0, -0.0)
+    frame = pd.DataFrame({"x": X[:, 0], "g": np.where(np.arange(40) % 2, signs, 1.0)})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    model = FairMixture(2, max_gap=0.5, min_group_size=1, random_state=0)
+    for rows in (frame, tmp_path / "rows.parquet"):
+        model.fit(rows, sensitive_features="g")
+        assert model.groups_.tolist() == ["0.0", "1.0"]
+        assert model.group_sizes_.tolist() == [20, 20]

@@ -1,5 +1,6 @@
 """Few rows of many columns: time and memory grow with the cells, not with the columns squared."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def run(*words):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", *words],
         preexec_fn=limited,
-        env={"PATH": "", **threads},
+        env={**os.environ, **threads},
         capture_output=True,
         text=True,
         check=False,

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Number
 from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fairmix.kernels.totals import Membership
@@ -666,6 +668,11 @@ def _few_texts(values: NDArray[np.str_]) -> Any:
 
 
 def _factorize_arrow(array: Any) -> tuple[NDArray[np.signedinteger[Any]], list[Any]]:
+    # Zero has two signs in binary, which are one number and one label.
+    if pa.types.is_float16(array.type):
+        array = array.cast(pa.float32())
+    if pa.types.is_floating(array.type):
+        array = pc.add(array, pa.scalar(0.0, array.type))
     known = pa.types.is_dictionary(array.type)
     encoded = array if known else array.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
@@ -702,22 +709,41 @@ def _translated(codes: NDArray[Any], rank: Codes) -> Codes:
 
 
 def _factorize_objects(values: Any, argument: str) -> tuple[Codes, list[Any]]:
-    # The type is part of the key because Python holds 1, 1.0 and True to be the same key, and
-    # which of them would then name the group would depend on the order of the rows.
+    # Numbers that are equal, such as 1, 1.0 and True, are one label. The type is part of the key of
+    # all others: a date and the time at its midnight may be equal and yet read differently.
     seen: dict[tuple[type, Any], int] = {}
+    found: list[Any] = []
+    kinds: set[type] = set()
     codes = np.empty(len(values), dtype=np.intp)
     for i, value in enumerate(values):
         plain = value.item() if isinstance(value, np.generic) else value
         # An Arrow column gives scalars of its own, which are equal to no Python value.
         plain = plain.as_py() if isinstance(plain, pa.Scalar) else plain
         try:
-            codes[i] = seen.setdefault((type(plain), plain), len(seen))
+            kind = Number if isinstance(plain, Number) else type(plain)
+            codes[i] = seen.setdefault((kind, plain), len(found))
         except TypeError:
             raise ValueError(
                 f"{argument} has the label {plain!r} in row {i}, a {type(plain).__name__}. "
                 "Give labels that can be told apart: strings, numbers, bools or categories."
             ) from None
-    return codes, [value for _, value in seen]
+        if not _is_missing(plain):
+            kinds.add(type(plain))
+        if codes[i] == len(found):
+            found.append(plain)
+        # The name must not depend on the order of the rows: 1 before 1.0, and both before True.
+        elif kind is Number and _rank(plain) < _rank(found[codes[i]]):
+            found[codes[i]] = plain
+    if kinds <= {bool, int, float} and len(kinds) > 1:
+        # As Arrow has them, which takes such a column or does not, as its rows are ordered.
+        common = float if float in kinds else int
+        found = [value if _is_missing(value) else common(value) for value in found]
+    # Zero has no sign.
+    return codes, [value + 0.0 if isinstance(value, float) else value for value in found]
+
+
+def _rank(number: Any) -> int:
+    return {int: 0, float: 1}.get(type(number), 2)
 
 
 def _is_missing(value: Any) -> bool:
