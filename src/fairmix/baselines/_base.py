@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from fairmix.baselines._centers import Objective, costs, kmedian
 from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.input.fit_predict import FitPredict
+from fairmix.input.floats import as_floats
 from fairmix.input.groups import Groups, encode_groups, warn_of_target
 from fairmix.kernels.totals import FloatArray, IntArray
 from fairmix.system.threads import one_thread
@@ -137,12 +138,14 @@ class FairClusterer(FitPredict, ClusterMixin, BaseEstimator):
         warn_of_target(y, sensitive_features)
         self._validate_params()
         # float32 is let through and widened later, only for the rows that count.
-        X = validate_data(self, X, dtype=(np.float64, np.float32), order="C")
+        with as_floats("X"):
+            X = validate_data(self, X, dtype=(np.float64, np.float32), order="C")
         weight = None
         if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
+            with as_floats("sample_weight"):
+                weight = _check_sample_weight(
+                    sample_weight, X, dtype=np.float64, ensure_non_negative=True
+                )
         groups = None
         if sensitive_features is not None:
             groups = encode_groups(sensitive_features, n_rows=len(X))
@@ -225,7 +228,8 @@ class FairClusterer(FitPredict, ClusterMixin, BaseEstimator):
 
     def _read_new(self, X: Any) -> FloatArray:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), order="C", reset=False)
+        with as_floats("X"):
+            X = validate_data(self, X, dtype=(np.float64, np.float32), order="C", reset=False)
         return np.asarray(X.astype(np.float64) - self._mean)
 
     def _new_costs(self, X: FloatArray) -> FloatArray:

@@ -28,6 +28,7 @@ from fairmix.results.profile import Profile
 from fairmix.results.ratio import LeastRatio
 from fairmix.results.verdict import MET, MET_FOR_JUDGED, NOT_JUDGED, Verdict, verdict_of
 from fairmix.studies import ParetoFront
+from fairmix.system.clean import clean
 from fairmix.tables import BLOCK_ROWS
 
 # Rows of the samples that a number of clusters is chosen on, and that a front is fitted to. Both
@@ -166,7 +167,8 @@ def _asked(limit: AnyLimit | None) -> dict[str, Any] | None:
 
 def command() -> str:
     """What the user typed."""
-    return shlex.join(["fairmix", *sys.argv[1:]])
+    # An argument may hold anything, and reports are for screens.
+    return clean(shlex.join(["fairmix", *sys.argv[1:]]))
 
 
 def facts_of(data: InputFiles, digest: str, sizes: Sequence[int]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from fairmix.cli import options as o
+from fairmix.cli.roles import sensitive_of
 from fairmix.cli.screen import Screen, wrapped
 
 if TYPE_CHECKING:
@@ -49,12 +50,13 @@ def _facts(model: FairMixture) -> dict[str, Any]:
     metadata = getattr(model, "metadata_", {})
     least = model.fitted_.least_ratio
     sizes = zip(list(model.fitted_.groups.names), model.fitted_.groups.sizes.tolist(), strict=True)
-    return {
+    facts = metadata.get("facts")
+    own = {
         "clusters": int(model.n_components),
         "weights": [round(float(weight), 4) for weight in model.weights_],
         "numeric": [str(names[j]) for j in columns.numeric],
         "categorical": [str(names[j]) for j in columns.categorical],
-        "sensitive": metadata.get("sensitive", []),
+        "sensitive": list(sensitive_of(metadata)),
         "rule": model.fitted_.rule.text,
         "groups": dict(sizes),
         "unjudged": dict(model.unjudged_groups_),
@@ -67,13 +69,22 @@ def _facts(model: FairMixture) -> dict[str, Any]:
         "balance": float(model.balance_),
         "resolution": float(model.resolution_),
         **{name: getattr(model, name) for name in SETTINGS},
-        **metadata.get("facts", {}),
     }
+    # Whoever saves a model may add anything, but not in place of what the model says itself.
+    return own | {
+        name: value
+        for name, value in (facts if isinstance(facts, dict) else {}).items()
+        if name not in own
+    }
+
+
+def _size(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {size:,}" for name, size in value.items()) or "none"
+        return ", ".join(f"{name} {_size(size)}" for name, size in value.items()) or "none"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     if value is None:

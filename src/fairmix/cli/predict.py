@@ -39,6 +39,7 @@ def predict(
     from fairmix import load
     from fairmix.cli.opening import open_for_model
     from fairmix.cli.outputs import check_label_suffix, file_of, refuse_existing, refuse_inputs
+    from fairmix.cli.roles import sensitive_of
     from fairmix.cli.texts import gaps_text
     from fairmix.results.text import aligned
 
@@ -51,7 +52,7 @@ def predict(
         if not hasattr(fitted, "feature_names_in_"):
             raise ValueError(f"{model} was fitted on an array, so it knows no column names.")
         # An option first: the columns of new files may have other names than those of the fit.
-        names = tuple(sensitive or fitted.metadata_.get("sensitive", ()))
+        names = tuple(sensitive or sensitive_of(fitted.metadata_))
         if fitted.fitted_.model.aware and not names:
             raise typer.BadParameter("The model is aware of groups. Give their column: --sensitive")
         rows = open_for_model(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
+
+from fairmix.system.clean import clean
 
 # Columns of a terminal that nobody has widened, and of most logs.
 WIDTH = 80
@@ -40,17 +43,17 @@ class Screen:
     def say(self, text: str = "") -> None:
         """Text for a person, on stdout."""
         if not (self.quiet or self.as_json):
-            typer.echo(text)
+            _echo(clean(text))
 
     def note(self, text: str) -> None:
         """A remark, on stderr; none where the text is empty."""
         if text and not self.quiet:
-            typer.echo(wrapped(f"Note: {_one_line(text)}"), err=True)
+            _echo(wrapped(f"Note: {_one_line(clean(text))}"), err=True)
 
     def result(self, document: dict[str, Any]) -> None:
         """The result for a program, on stdout."""
         if self.as_json:
-            typer.echo(json_text(document))
+            _echo(json_text(document))
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -66,7 +69,7 @@ class Screen:
             # Not every error of Arrow is a ValueError. What is none of these is a
             # defect, and keeps its traceback.
             except (ValueError, OSError, pa.ArrowException) as error:
-                typer.echo(f"Error: {_one_line(str(error))}", err=True)
+                _echo(f"Error: {_one_line(clean(str(error)))}", err=True)
                 raise typer.Exit(BAD_DATA) from error
             finally:
                 # Deprecations and the like are for developers. Each text once, though blocks may
@@ -76,13 +79,22 @@ class Screen:
                     self.note(text)
 
 
+def _echo(text: str, *, err: bool = False) -> None:
+    """Write to a stream, in whose encoding some names may not exist."""
+    stream = sys.stderr if err else sys.stdout
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    typer.echo(text.encode(encoding, "backslashreplace").decode(encoding), err=err)
+
+
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
 def json_text(document: dict[str, Any]) -> str:
-    """JSON as every program reads it: without NaN and infinity."""
-    return json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+    """JSON as every program reads it: without NaN and infinity, and without unclean characters."""
+    text = json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+    # Of what is unclean, JSON itself escapes only the oldest control characters.
+    return text if clean(text) == text else json.dumps(_plain(document), indent=2)
 
 
 def _plain(value: Any) -> Any:

@@ -24,7 +24,13 @@ from fairmix.criteria import CRITERIA
 from fairmix.estimator.callbacks import CallbackSupport, climbing, task, with_callbacks
 from fairmix.estimator.labels import check_groups_given, collection_labels, file_labels
 from fairmix.estimator.picture import measured
-from fairmix.estimator.validation import EstimatorCheck, check_parameters, check_stream
+from fairmix.estimator.validation import (
+    EstimatorCheck,
+    check_checkpoint,
+    check_numbers,
+    check_parameters,
+    check_stream,
+)
 from fairmix.export.model_file import ModelFileError, Snapshot, read_model, write_model
 from fairmix.fitting.learn import Checkpoint, learn
 from fairmix.fitting.schedule import Settings
@@ -454,6 +460,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         """
         warn_of_target(y, sensitive_features)
         settings = self._settings()
+        check_checkpoint(self.checkpoint)
         metadata = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
         with task(self, X=X, y=y, metadata=metadata):
             check = self._check(reset=True)
@@ -762,7 +769,9 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
 
     def icl(self, X: Any) -> float:
         """Integrated completed likelihood: BIC plus twice the entropy of the posterior."""
-        psi = self.fitted_.model.posterior(self._near_rows(X))
+        # First: it checks that there is a fit.
+        rows = self._near_rows(X)
+        psi = self.fitted_.model.posterior(rows)
         # xlogy, because responsibilities may be zero.
         return self.bic(X) - 2.0 * float(xlogy(psi, psi).sum())
 
@@ -1107,6 +1116,7 @@ def load(path: str | os.PathLike[str]) -> FairMixture:
         model = FairMixture(**snapshot.parameters)
         # Types and ranges, as for any input: a file may come from anybody.
         model._validate_params()
+        check_numbers(snapshot.parameters)
     except ValueError as error:
         raise ModelFileError(f"{os.fspath(path)!r} cannot be loaded: {error}") from None
     model.n_features_in_ = len(snapshot.fitted.model.columns.names)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -12,12 +14,18 @@ from sklearn.utils.validation import check_array, validate_data
 
 from fairmix.fitting.stream import Stream
 from fairmix.input.columns import Tabular, as_frame, check_types, has_categories
+from fairmix.input.floats import LARGEST, as_floats
 from fairmix.input.sources import in_blocks
 from fairmix.solvers import SOLVERS
 from fairmix.tables import is_path
 
 # scikit-learn turns other numbers into the first of these.
 NUMERIC = (np.float64, np.float32)
+# Parameters that count something.
+COUNTS = (
+    *("n_components", "n_init", "max_iter", "min_group_size"),
+    *("batch_size", "subsample", "fairness_sample_size"),
+)
 # Parameters of `fit` alone, and the value at which they ask for nothing.
 ONLY_FIT = {
     "batch_size": None,
@@ -60,7 +68,8 @@ class EstimatorCheck:
             if categorical:
                 # Objects must stay as they are; `Columns` checks the numbers among them.
                 how = {"dtype": None, "ensure_all_finite": False}
-            return np.asarray(validate_data(self.estimator, X, reset=self.reset, **how))
+            with as_floats("X"):
+                return np.asarray(validate_data(self.estimator, X, reset=self.reset, **how))
         check_types(frame, self.categorical_features)
         # X itself, because an array of its values has no names.
         self.names(X)
@@ -68,10 +77,11 @@ class EstimatorCheck:
         if categorical and len(frame):
             return frame
         # Single precision if all columns have it, as in a table with categories.
-        single = all(dtype == nw.Float32 for dtype in frame.schema.values())
+        single = all(dtype == nw.Float32 for dtype in set(frame.schema.values()))
         how["dtype"] = None if categorical else np.float32 if single else np.float64
-        values = frame.to_numpy()
-        return np.asarray(check_array(values, input_name="X", estimator=self.estimator, **how))
+        with as_floats("X"):
+            values = frame.to_numpy()
+            return np.asarray(check_array(values, input_name="X", estimator=self.estimator, **how))
 
 
 def _refuse_silent_conversions(X: Any) -> None:
@@ -97,6 +107,7 @@ def _refuse_silent_conversions(X: Any) -> None:
 def check_parameters(estimator: Any) -> None:
     """Refuse parameters of a wrong type or value, and those that contradict each other."""
     estimator._validate_params()
+    check_numbers(estimator.get_params(deep=False))
     if estimator.assignment == "aware" and not SOLVERS[estimator.solver].tilts:
         raise ValueError(
             f"assignment='aware' needs solver='dual', got solver={estimator.solver!r}: the paper's "
@@ -156,6 +167,34 @@ def _check_bounds(name: str, bounds: Any) -> None:
         if not number or not (bound >= 0 if name == "max_gap" else 0 < bound <= 1):
             allowed = "from 0" if name == "max_gap" else "above 0 and at most 1"
             raise ValueError(f"{name}[{title!r}]={bound!r}. Give a number {allowed}.")
+
+
+def check_numbers(parameters: Mapping[str, Any]) -> None:
+    """Refuse numbers that no float holds, and counts that are no numbers."""
+    for name, value in parameters.items():
+        # In Python a bool is a whole number, and so passes for a count of one.
+        if isinstance(value, bool) and name in COUNTS:
+            raise ValueError(f"{name}={value} is no number. Give a whole number of at least 1.")
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise ValueError(
+                f"{name} is a whole number of about 2 to the power of {value.bit_length()}, too "
+                "large for float64. Give a smaller one."
+            )
+
+
+def check_checkpoint(path: object) -> None:
+    """Refuse a path that a checkpoint could not be written to: the first is written late."""
+    if path is None:
+        return
+    given = Path(str(path))
+    if not given.absolute().parent.is_dir():
+        raise FileNotFoundError(
+            f"checkpoint={str(path)!r}: there is no folder {str(given.absolute().parent)!r}. Make "
+            "it, or give another path."
+        )
+    # A pipe would make the reader wait.
+    if given.exists() and not given.is_file():
+        raise ValueError(f"checkpoint={str(path)!r} is no regular file. Give another path.")
 
 
 def check_stream(estimator: Any, stream: Stream | None) -> None:

@@ -6,6 +6,7 @@ with NaN and the code -1 for what is missing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,8 +30,37 @@ CATEGORICAL_DTYPES = (nw.Categorical, nw.Enum, nw.String, nw.Boolean, nw.Object)
 
 def as_frame(X: object) -> nw.DataFrame[Any] | None:
     """X as a data frame, or None when it is none."""
-    native = nw.from_native(X, eager_only=True, pass_through=True)
-    return native if isinstance(native, nw.DataFrame) else None
+    try:
+        native = nw.from_native(X, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        # Its words do not say what to do.
+        check_names(X, "X")
+        raise
+    if not isinstance(native, nw.DataFrame):
+        return None
+    # Arrow tables may have them, too, and narwhals lets them in.
+    check_names(X, "X")
+    return native
+
+
+def check_names(table: Any, argument: str) -> None:
+    """Refuse names that repeat, or that cannot be written."""
+    names = list(table.column_names if isinstance(table, pa.Table) else table.columns)
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise ValueError(
+            f"{argument} has more than one column {twice[0]!r}. Rename one of them: nothing could "
+            "tell them apart."
+        )
+    for name in names:
+        if isinstance(name, str) and not name.isascii():
+            try:
+                name.encode("utf-8")
+            except UnicodeEncodeError:
+                raise ValueError(
+                    f"{argument} has a column {name!r}, whose name holds half of a character. "
+                    "Rename it."
+                ) from None
 
 
 def has_categories(frame: nw.DataFrame[Any] | None, categorical_features: object) -> bool:
@@ -38,8 +68,9 @@ def has_categories(frame: nw.DataFrame[Any] | None, categorical_features: object
     if categorical_features is None:
         return False
     if isinstance(categorical_features, str):
+        # Of each type once: a table may have many columns, and has few types.
         return frame is not None and any(
-            dtype in CATEGORICAL_DTYPES for dtype in frame.schema.values()
+            dtype in CATEGORICAL_DTYPES for dtype in set(frame.schema.values())
         )
     return np.size(np.asarray(categorical_features)) > 0
 
@@ -253,7 +284,8 @@ def categorical_positions(
         if not isinstance(X, nw.DataFrame):
             return ()
         dtypes = X.schema.values()
-        return tuple(j for j, dtype in enumerate(dtypes) if dtype in CATEGORICAL_DTYPES)
+        coded = {dtype for dtype in set(dtypes) if dtype in CATEGORICAL_DTYPES}
+        return tuple(j for j, dtype in enumerate(dtypes) if dtype in coded)
     given = np.asarray(chosen)
     if given.size == 0:
         return ()

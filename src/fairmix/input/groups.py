@@ -567,7 +567,12 @@ def _columns(data: object, argument: str) -> list[tuple[object, Any]]:
         return [(None, data)]
     if isinstance(data, pa.Table):
         return _nonempty(list(zip(data.column_names, data.columns, strict=True)), argument)
-    native = nw.from_native(data, eager_only=True, allow_series=True, pass_through=True)
+    try:
+        native = nw.from_native(data, eager_only=True, allow_series=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(
+            f"{argument} has two columns of one name ({' '.join(str(error).split())}). Rename one."
+        ) from error
     if isinstance(native, nw.Series):
         return [(native.name, native)]
     if isinstance(native, nw.DataFrame):
@@ -626,6 +631,12 @@ def encode_labels(
     """Codes and sorted labels of one column; what is missing is -1, or a label of its own."""
     try:
         codes, found = _factorize_arrow(_as_arrow(values))
+    except UnicodeEncodeError as error:
+        # Arrow holds text as UTF-8, and so do files and screens.
+        raise ValueError(
+            f"{argument} has the label {error.object!r}, which is no text: it holds half of a "
+            "character. Rename it."
+        ) from error
     except (pa.ArrowException, OverflowError):
         # Arrow holds one type per column; mixed and exotic labels go through a dictionary.
         codes, found = _factorize_objects(values, argument)
@@ -734,7 +745,9 @@ def _factorize_objects(values: Any, argument: str) -> tuple[Codes, list[Any]]:
         # The name must not depend on the order of the rows: 1 before 1.0, and both before True.
         elif kind is Number and _rank(plain) < _rank(found[codes[i]]):
             found[codes[i]] = plain
-    if kinds <= {bool, int, float} and len(kinds) > 1:
+    # Beyond it a float is no longer the same number.
+    exact = all(abs(value) <= 2**53 for value in found if type(value) is int)
+    if kinds <= {bool, int, float} and len(kinds) > 1 and exact:
         # As Arrow has them, which takes such a column or does not, as its rows are ordered.
         common = float if float in kinds else int
         found = [value if _is_missing(value) else common(value) for value in found]

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from fairmix.input.columns import Columns, Tabular, as_frame, categorical_positions
 from fairmix.input.data import MemoryData
+from fairmix.input.floats import as_floats
 from fairmix.input.frames import FrameData, Frames, Roles, learn_frames
 from fairmix.input.groups import SHOWN, Groups, MissingGroups, Seats, encode_groups, listed_groups
 from fairmix.input.sources import FileSource, Opening, Source, in_blocks, open_source
@@ -170,9 +171,10 @@ def read_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray | None:
     """Weights of the rows of a table."""
     if sample_weight is None:
         return None
-    weight: FloatArray = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
+    with as_floats("sample_weight"):
+        weight: FloatArray = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
     return weight
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairmix.input.floats import as_floats
 from fairmix.input.groups import Groups, encode_groups
 
 Array = NDArray[np.float64]
@@ -111,7 +112,8 @@ def read_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array | None:
     """Check weights: one finite number of at least 0 per row, not all of them 0."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    with as_floats("sample_weight"):
+        weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n_rows,):
         raise ValueError(
             f"sample_weight has shape {weights.shape}, the data has {n_rows} rows. "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from fairmix.input.columns import Columns, as_frame
 from fairmix.input.groups import encode_groups
@@ -107,6 +108,7 @@ class ComponentsDisplay(Display):
         -------
         ComponentsDisplay
         """
+        check_is_fitted(estimator)
         roles: Columns = estimator.fitted_.model.columns
         table = as_frame(X)
         values = roles.numbers(np.asarray(X) if table is None else table).astype(np.float64)

@@ -51,9 +51,12 @@ class Numbers:
         self.missing: IntArray = np.zeros(n_clusters, dtype=np.int64)
         self.means: FloatArray = np.zeros(n_clusters)
         self.squares: FloatArray = np.zeros(n_clusters)
+        # Asked for once per cluster, of which a wide table has many columns.
+        self._moments: tuple[float, float] | None = None
 
     def add(self, values: FloatArray, labels: NDArray[np.intp]) -> None:
         """Add the rows of a block."""
+        self._moments = None
         n_clusters = len(self.counts)
         # One infinite value would leave a cluster without mean and deviation.
         finite = np.isfinite(values)
@@ -76,13 +79,20 @@ class Numbers:
     @property
     def mean(self) -> float:
         """Mean over all clusters; NaN without values."""
-        return float(self.counts @ self.means / self._n)
+        return self._overall[0]
 
     @property
     def std(self) -> float:
         """Standard deviation over all clusters, with divisor n; NaN without values."""
-        between = self.counts @ np.square(self.means - self.mean)
-        return float(np.sqrt((self.squares.sum() + between) / self._n))
+        return self._overall[1]
+
+    @property
+    def _overall(self) -> tuple[float, float]:
+        if self._moments is None:
+            mean = float(self.counts @ self.means / self._n)
+            between = self.counts @ np.square(self.means - mean)
+            self._moments = mean, float(np.sqrt((self.squares.sum() + between) / self._n))
+        return self._moments
 
     @property
     def stds(self) -> FloatArray:

@@ -130,6 +130,8 @@ def shortened(text: str, width: int) -> str:
     >>> shortened("Amsterdam", 5)
     'Amst…'
     """
+    # A name with a line break would begin a new line of the table.
+    text = " ".join(text.splitlines())
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 

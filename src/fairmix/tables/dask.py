@@ -334,9 +334,9 @@ class _Parts:
             # With values, because Arrow finds no type in an empty column of objects.
             example = collection._meta_nonempty
         schema = _as_arrow(example, name).schema
-        convert = dask.delayed(partial(_as_arrow, name=name, schema=schema), pure=False)
+        convert = dask.delayed(partial(_part_as_arrow, name=name, schema=schema), pure=False)
         delayed = np.ravel(np.array(collection.to_delayed(), dtype=object))
-        futures = client.compute([convert(part) for part in delayed])
+        futures = client.compute([convert(i, part) for i, part in enumerate(delayed)])
         return cls(futures, client.gather(client.map(len, futures, pure=False)), schema)
 
     def slices(self, ranges: Sequence[tuple[int, int]]) -> list[list[Any]]:
@@ -413,6 +413,22 @@ def map_runs(
 
 def _join(pieces: list[tuple[IntArray, int, int]]) -> IntArray:
     return np.concatenate([numbers[start:stop] for numbers, start, stop in pieces])
+
+
+def _part_as_arrow(number: int, part: Any, name: str | None, schema: pa.Schema) -> pa.Table:
+    """A partition as a table of the schema; an error says which one it is."""
+    try:
+        return _as_arrow(part, name, schema)
+    except (ValueError, pa.ArrowException) as error:
+        columns = list(map(str, getattr(part, "columns", ())))
+        if name is None and columns and columns != schema.names:
+            why = f"has the columns {columns}, the collection says {schema.names}"
+        else:
+            why = f"does not fit to the types of the collection: {error}"
+        argument = "X" if name is None else name
+        raise ValueError(
+            f"Partition {number} of {argument} {why}. Give all partitions the same columns."
+        ) from error
 
 
 def _as_arrow(part: Any, name: str | None = None, schema: pa.Schema | None = None) -> pa.Table:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import io
 import json
 import time
-import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ class Journal:
     def __init__(self, path: Path, identity: dict[str, Any]) -> None:
         self.path = path
         self.identity = identity
-        self._known = _read(path, identity) if path.exists() else []
+        self._known = _known(path, identity) if path.exists() else []
         self._next = 0
         self._written = time.monotonic()
         self._patience = EVERY
@@ -118,22 +118,42 @@ def read_identity(path: Path) -> dict[str, Any]:
 
 def _load(path: Path) -> tuple[dict[str, Any], dict[str, FloatArray]]:
     """Head and arrays of a complete file."""
-    try:
+    with _whole(path):
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         head = json.loads(arrays.pop("head").tobytes())
         if set(head) != {"format", "identity"} or "check" not in arrays:
             raise ValueError("parts are missing")
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"checkpoint={str(path)!r} is no complete checkpoint ({error}). Delete the file to "
-            "start anew, or give another path."
-        ) from error
+        if not isinstance(head["identity"], dict):
+            raise ValueError("its head is damaged")
     return head, arrays
 
 
-def _read(path: Path, identity: dict[str, Any]) -> list[tuple[int, Totals]]:
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Whatever goes wrong with a file that is damaged, as one error that says so."""
+    try:
+        yield
+    # All of them: NumPy reads the head of an array as Python, so a flipped bit may be an error of
+    # the tokenizer, of the syntax, of a type, or ask for more memory than there is.
+    except Exception as error:
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"checkpoint={str(path)!r} is no complete checkpoint ({why[:200]}). Delete the file to "
+            "start anew, or give another path."
+        ) from error
+
+
+def _known(path: Path, identity: dict[str, Any]) -> list[tuple[int, Totals]]:
+    """Passes of a file that is of this fit."""
     head, arrays = _load(path)
+    _check_identity(path, head, identity)
+    with _whole(path):
+        return _read(arrays)
+
+
+def _check_identity(path: Path, head: dict[str, Any], identity: dict[str, Any]) -> None:
+    """Refuse a file of another version or another fit."""
     if head.get("format") != FORMAT:
         raise ValueError(
             f"checkpoint={str(path)!r} has format {head.get('format')}, this version reads "
@@ -147,6 +167,9 @@ def _read(path: Path, identity: dict[str, Any]) -> list[tuple[int, Totals]]:
                 f"checkpoint={str(path)!r} is of another fit: {name} is {known.get(name)!r} there "
                 f"and {wanted[name]!r} here. Delete the file to start anew, or give another path."
             )
+
+
+def _read(arrays: dict[str, FloatArray]) -> list[tuple[int, Totals]]:
     checks = arrays.pop("check")
     columns = {
         name: _split(arrays[f"{name}.values"], arrays[f"{name}.shapes"])

@@ -15,6 +15,7 @@ from typing import TypeGuard, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fairmix.system.clean import clean
 from fairmix.system.progress import Tick, progress
 from fairmix.tables.seal import Stamp
 from fairmix.tables.text import COMPRESSION, CSV_BYTES, TextFile, all_numbers
@@ -55,6 +56,12 @@ def find_files(paths: Paths) -> list[Path]:
     twice = _repeated(found)
     if twice is not None:
         raise ValueError(f"X names {str(twice)!r} more than once. Name every file once.")
+    # Arrow takes names as UTF-8, and so do reports.
+    odd = next((file for file in found if clean(str(file)) != str(file)), None)
+    if odd is not None:
+        raise ValueError(
+            f"{str(odd)!r} has a name with characters that cannot be written. Rename the file."
+        )
     # A pipe would make the reader wait, which no signal ends, and a device may have no end. Rows
     # are also read more than once, which a pipe does not allow.
     special = next((file for file in found if not file.is_file()), None)

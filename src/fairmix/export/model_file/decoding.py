@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import accumulate
@@ -38,6 +39,11 @@ from fairmix.solvers import Iteration
 # long text would be one that a file wants to have shown in an error.
 LISTED = ("categorical_features",)
 LONGEST_OPTION = 80
+# By how much figures may differ from those of the rates beside them: other versions may add up in
+# another order.
+ROUNDING = 1e-9
+# No criterion exceeds 2, the sum of the differences of two distributions.
+LARGEST_FIGURE = 2.0
 
 
 def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
@@ -53,11 +59,16 @@ def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
     slots = fields.section("propensity") if fields.has("propensity") else None
     model = _model(mixture, slots, arrays, columns, n_groups)
     _check_parameters(model)
+    _check_agreement(parameters, model)
     n_components, compared = model.mixture.n_components, n_groups > 1
     # Files of schema 1 have rates of a single group, too.
     rates = None
     if compared or arrays.has("rates"):
         rates = arrays.floats("rates", n_groups, n_components)
+        if not ((rates >= 0) & (rates <= 1 + ROUNDING)).all():
+            raise ModelFileError("rates.npy holds numbers that are no shares.")
+        if not np.allclose(rates.sum(axis=1), 1, atol=ROUNDING):
+            raise ModelFileError("rates.npy holds rates of a group that do not add up to 1.")
     found = fields.section("fitted")
     figures = {name: _figure(found, name) for name in SCALARS}
     rule = _rule(parameters)
@@ -138,7 +149,7 @@ def _columns(roles: Fields, arrays: Arrays) -> tuple[Columns, tuple[str, ...], A
 
 
 def _groups(groups: Fields) -> Groups:
-    names, sizes = groups.texts("names", distinct=True), groups.wholes("sizes")
+    names, sizes = groups.texts("names", distinct=True), groups.wholes("sizes", 1)
     if len(names) != len(sizes):
         raise ModelFileError("model.json: groups: not as many sizes as names.")
     unjudged: dict[str, int] = {}
@@ -161,7 +172,7 @@ def _rule(parameters: Mapping[str, Any]) -> Rule:
     # cannot be asked.
     try:
         limit = limit_of(parameters)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         # No error for a wrong type here: the estimator has the better words for it.
         limit = None
     return Rule(
@@ -179,6 +190,10 @@ def _fairness(
     """Figures that are there where groups are compared, and only there."""
     strength = figures["fairness_strength_"]
     if rates is None:
+        # Files of schema 1 have figures of a single group, which say nothing.
+        for name in FAIRNESS:
+            if not (np.isnan(figures[name]) or 0 <= figures[name] <= LARGEST_FIGURE):
+                raise ModelFileError(f"model.json: fitted: {name} is no figure of a single group.")
         return Fairness(strength=strength)
     found = {name: figures[name] for name in FAIRNESS}
     if np.isnan(found["resolution_"]):  # a file of schema 1
@@ -190,6 +205,7 @@ def _fairness(
         # Not `value < 0`, which a NaN would pass.
         if not value >= 0:
             raise ModelFileError(f"model.json: fitted: {name} is {value}, not a number from 0.")
+    _check_figures(found, rates, rule)
     return Fairness(
         label_gap=found["label_gap_"],
         soft_gap=found["soft_gap_"],
@@ -199,6 +215,32 @@ def _fairness(
         resolution=found["resolution_"],
         strength=strength,
     )
+
+
+def _check_figures(found: Mapping[str, float], rates: Array, rule: Rule) -> None:
+    """Refuse figures that are not those of the rates beside them."""
+    if found["balance_"] > 1 + ROUNDING:
+        raise ModelFileError(f"model.json: fitted: balance_ is {found['balance_']}, above 1.")
+    measured = found["label_gap_" if rule.of == "labels" else "soft_gap_"]
+    if found["gap_"] != measured:
+        raise ModelFileError("model.json: fitted: gap_ is not the gap of what gap_of names.")
+    # A criterion that is not registered is refused with the other parameters.
+    if rule.criterion in CRITERIA:
+        value = float(CRITERIA[rule.criterion].value(rates))
+        if not abs(value - found["gap_"]) <= ROUNDING * (1 + abs(value)):
+            raise ModelFileError(
+                f"model.json: fitted: gap_ is {found['gap_']}, but its rates have {value:.6g}."
+            )
+
+
+def _check_agreement(parameters: Mapping[str, Any], model: Model) -> None:
+    """Refuse parameters that are not those of the mixture beside them."""
+    asked, found = parameters.get("n_components"), model.mixture.n_components
+    if asked is not None and asked != found:
+        raise ModelFileError(
+            f"model.json: n_components is {reprlib.repr(asked)} among the parameters and {found} "
+            "in the mixture."
+        )
 
 
 def _model(
@@ -331,7 +373,7 @@ def _figure(fitted: Fields, name: str) -> float:
     # A ratio is bounded without a strength.
     if name in (*FAIRNESS, "fairness_strength_") and not fitted.has(name):
         return np.nan
-    return fitted.number(name)
+    return fitted.number(name, 0 if name == "fairness_strength_" else -np.inf)
 
 
 def _history(fitted: Fields, arrays: Arrays, compared: bool) -> Array:

@@ -71,6 +71,7 @@ class Fields:
         value = self.value(name)
         if not isinstance(value, str) or (known is not None and value not in known):
             raise _wrong(self._at(name), value, "a text" if known is None else f"one of {known}")
+        _check_characters(self._at(name), value)
         return value
 
     def texts(self, name: str, *, distinct: bool = False) -> tuple[str, ...]:
@@ -98,14 +99,15 @@ class Fields:
             raise _wrong(self._at(name), value, f"a list of whole numbers from {low} to {high}")
         return value
 
-    def number(self, name: str, low: float = -np.inf) -> float:
+    def number(self, name: str, low: float = -np.inf, high: float = np.inf) -> float:
         """A finite number."""
         value = self.value(name)
         # In Python a bool is a whole number, in JSON it is not.
         number = isinstance(value, float | int) and not isinstance(value, bool)
         # A whole number of JSON may be longer than any float.
-        if not number or abs(value) > sys.float_info.max or not value >= low:
+        if not number or abs(value) > sys.float_info.max or not low <= value <= high:
             limit = f" of at least {low:g}" if low > -np.inf else ""
+            limit += f" and at most {high:g}" if high < np.inf else ""
             raise _wrong(self._at(name), value, f"a number{limit}")
         return float(value)
 
@@ -172,12 +174,22 @@ class Arrays:
 def _texts(place: str, value: object, distinct: bool) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise _wrong(place, value, "a list of texts")
+    for text in value:
+        _check_characters(place, text)
     if distinct and len(set(value)) < len(value):
         raise ModelFileError(f"{place} names something twice.")
     # An array gives every text the length of the longest.
     if len(value) * max(map(len, value), default=0) * CHARACTER > MAX_BYTES:
         raise ModelFileError(f"{place} has texts that are too long to be held.")
     return tuple(value)
+
+
+def _check_characters(place: str, text: str) -> None:
+    """Refuse halves of characters, which JSON can name and no file or screen can hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ModelFileError(f"{place} has a name with half of a character.") from None
 
 
 def _is_whole(value: object, low: int, high: int) -> bool:
