@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from fairmix._version import __version__
-from fairmix.criteria import CRITERIA
+from fairmix.criteria import CRITERIA, MinRatio
 from fairmix.estimator.callbacks import CallbackSupport, climbing, task, with_callbacks
 from fairmix.estimator.labels import check_groups_given, collection_labels, file_labels
 from fairmix.estimator.picture import measured
@@ -37,7 +37,13 @@ from fairmix.fitting.schedule import Settings
 from fairmix.fitting.stream import Stream, counted_rows
 from fairmix.input.columns import Columns
 from fairmix.input.fit_predict import FitPredict
-from fairmix.input.groups import MissingGroups, match_groups, seated_groups, warn_of_target
+from fairmix.input.groups import (
+    MissingGroups,
+    attribute_columns,
+    match_groups,
+    seated_groups,
+    warn_of_target,
+)
 from fairmix.input.opening import (
     Reading,
     check_judged,
@@ -53,7 +59,12 @@ from fairmix.kernels.totals import IntArray, Rows
 from fairmix.mixture.families import FAMILIES, takes_missing
 from fairmix.mixture.model import Model
 from fairmix.results.certificate import Certificate
-from fairmix.results.fairness import FOUR_FIFTHS, FairnessTable, fairness_table
+from fairmix.results.fairness import (
+    FOUR_FIFTHS,
+    AttributeTables,
+    FairnessTable,
+    fairness_table,
+)
 from fairmix.results.fitted import Fitted
 from fairmix.results.held_out import certify_held_out
 from fairmix.solvers import SOLVERS
@@ -809,7 +820,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         sample_weight: ArrayLike | None = None,
         n_boot: int = 200,
         confidence: float = 0.95,
-    ) -> FairnessTable:
+    ) -> FairnessTable | AttributeTables:
         """Counts, rates, ratios and gaps of the labels of some rows, with bootstrap intervals.
 
         Groups with fewer of these rows than ``min_group_size`` are listed apart: gaps and ratios
@@ -832,18 +843,47 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         Returns
         -------
         FairnessTable
-            Prints as a table; ``to_pandas()``, ``to_polars()``, ``to_dict()``.
+            Prints as a table; ``to_pandas()``, ``to_polars()``, ``to_dict()``. With several
+            attributes `AttributeTables`, a mapping of their names to a table each, which has the
+            same methods.
         """
+        labels, values = self._labels(X, sensitive_features), group_values(X, sensitive_features)
+        seed = self._seeds(1)[0]
+        if self.fitted_.groups.attributes:
+            columns = attribute_columns(values, self.fitted_.groups)
+            return AttributeTables(
+                {
+                    title: self._fairness_table(
+                        labels, column, title, sample_weight, n_boot, confidence, seed
+                    )
+                    for title, column in columns.items()
+                }
+            )
+        return self._fairness_table(labels, values, "", sample_weight, n_boot, confidence, seed)
+
+    def _fairness_table(
+        self,
+        labels: IntArray,
+        groups: Any,
+        attribute: str,
+        sample_weight: ArrayLike | None,
+        n_boot: int,
+        confidence: float,
+        seed: int,
+    ) -> FairnessTable:
+        """Of the groups of one attribute."""
+        limit = self.fitted_.rule.limit
+        own = None if limit is None else limit.of(attribute)
         return fairness_table(
-            self._labels(X, sensitive_features),
-            group_values(X, sensitive_features),
+            labels,
+            groups,
             sample_weight=sample_weight,
             min_group_size=self.min_group_size,
             missing_groups=self.missing_groups,
-            min_ratio=self.min_ratio if isinstance(self.min_ratio, float | int) else FOUR_FIFTHS,
+            min_ratio=own.bound if isinstance(own, MinRatio) else FOUR_FIFTHS,
             n_boot=n_boot,
             confidence=confidence,
-            random_state=self._seeds(1)[0],
+            random_state=seed,
         )
 
     def certify(self, X: Any, sensitive_features: Any, *, confidence: float = 0.95) -> Certificate:

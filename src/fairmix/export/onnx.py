@@ -84,6 +84,12 @@ def to_onnx(model: FairMixture) -> ModelProto:
             "This model was fitted with ties='split': a label depends on the rows beside it, and a "
             "graph sees each row on its own. Fit with ties='together'."
         )
+    if fitted.membership is not None:
+        raise ValueError(
+            "This model compares several attributes each by itself (attributes='each'), which the "
+            "graph does not hold. Fit with attributes='intersect', or save the model with "
+            "model.save."
+        )
     graph = Graph()
     # Read from the estimator, because `set_params` may change it after the fit.
     columns = replace(fitted.columns, ignore_unknown=model.handle_unknown == "ignore")

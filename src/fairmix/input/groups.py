@@ -28,6 +28,7 @@ __all__ = [
     "IgnoredTargetWarning",
     "MissingGroups",
     "Seats",
+    "attribute_columns",
     "encode_groups",
     "encode_labels",
     "judged_groups",
@@ -437,6 +438,22 @@ def _attributes(
     return Groups.of_attributes(attributes, cells, sizes, int(missing.sum()))
 
 
+def attribute_columns(sensitive_features: object, groups: Groups) -> dict[str, Any]:
+    """The columns of new rows that hold the attributes of a fit, by their name."""
+    columns = _columns(sensitive_features, "sensitive_features")
+    titles = [a.title for a in groups.attributes]
+    # By name where columns have one, because an attribute with too few groups is not among them.
+    named = {str(name): values for name, values in columns}
+    if set(titles) <= named.keys():
+        return {title: named[title] for title in titles}
+    if len(columns) != len(titles):
+        raise ValueError(
+            f"sensitive_features has {len(columns)} columns, the fit compares {listed(titles)}. "
+            "Give one column of labels for each of them, with their names."
+        )
+    return dict(zip(titles, (values for _, values in columns), strict=True))
+
+
 def seated_groups(
     sensitive_features: object,
     groups: Groups,
@@ -450,22 +467,10 @@ def seated_groups(
         return judged_groups(
             sensitive_features, groups.names, groups.unjudged, n_rows=n_rows, missing=missing
         )
-    columns = _columns(sensitive_features, "sensitive_features")
-    titles = [a.title for a in groups.attributes]
-    # By name where columns have one, because an attribute with too few groups is not among them.
-    named = {str(name): values for name, values in columns}
-    if set(titles) <= named.keys():
-        given = [named[title] for title in titles]
-    elif len(columns) == len(titles):
-        given = [values for _, values in columns]
-    else:
-        raise ValueError(
-            f"sensitive_features has {len(columns)} columns, the fit compares {listed(titles)}. "
-            "Give one column of labels for each of them, with their names."
-        )
+    given = attribute_columns(sensitive_features, groups)
     found = [
-        judged_groups(values, a.names, a.unjudged, n_rows=n_rows, missing=missing)
-        for values, a in zip(given, groups.attributes, strict=True)
+        judged_groups(given[a.title], a.names, a.unjudged, n_rows=n_rows, missing=missing)
+        for a in groups.attributes
     ]
     absent = np.any([codes == MISSING for codes in found], axis=0)
     cells = np.ravel_multi_index(tuple(np.maximum(codes, 0) for codes in found), membership.shape)

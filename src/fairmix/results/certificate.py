@@ -23,8 +23,8 @@ not tell exactly either. Its box is that of P(cluster k and group g), each a mea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +33,7 @@ from scipy.special import betaincinv, rel_entr
 from fairmix.criteria import CRITERIA, Criterion, SmallestRatio, smallest_ratio
 from fairmix.input.groups import encode_groups, match_groups
 from fairmix.metrics.assignment import Assignment, Labels, read_assignment
-from fairmix.results.verdict import MISSED, NO_BOUND, Verdict
+from fairmix.results.verdict import MISSED, NO_BOUND, Verdict, worst_of
 
 __all__ = ["Certificate", "ChanceGap", "certify", "chance_gap", "sampling_gap"]
 
@@ -74,6 +74,9 @@ class Certificate:
         Rows of each group.
     verdict : Verdict
         Of `FairMixture.certify`: whether these rows meet the rule of the model.
+    attributes : mapping of str to Certificate
+        Of `FairMixture.certify` with several attributes: the certificate of each, by name. The
+        figures here are those of the worst, and the verdict is on all. Else empty.
     chance : float
         Of `FairMixture.certify`: the value that sampling explains. Where a map meets its rule on
         the rows of the fit, 19 of 20 samples of fresh rows show a smaller gap, or a larger ratio.
@@ -98,6 +101,20 @@ class Certificate:
     # `certify` knows labels and groups, but no bound to judge them by.
     verdict: Verdict = field(default_factory=lambda: Verdict(NO_BOUND, np.nan))
     chance: float = np.nan
+    attributes: Mapping[str, Certificate] = field(default_factory=dict)
+
+    @classmethod
+    def of_attributes(cls, found: Mapping[str, Certificate], confidence: float) -> Certificate:
+        """Of several attributes, whose statements all hold with this confidence together."""
+        # The worst one stands for all; the others are beside it.
+        at_least = next(iter(found.values())).at_least
+        worst = (min if at_least else max)(found.values(), key=lambda one: one.bound)
+        return replace(
+            worst,
+            confidence=confidence,
+            verdict=worst_of([one.verdict for one in found.values()]),
+            attributes=dict(found),
+        )
 
     @property
     def gap(self) -> float:
@@ -124,6 +141,10 @@ class Certificate:
         return found.word == MISSED and explained
 
     def __str__(self) -> str:
+        if self.attributes:
+            each = (f"{name}: {one}" for name, one in self.attributes.items())
+            together = f"All of this together with confidence {100 * self.confidence:.4g}%."
+            return "\n".join([*each, together])
         sizes = ", ".join(f"{name} {size:,}" for name, size in self.group_sizes.items())
         return (
             f"With confidence {100 * self.confidence:.4g}%, the population "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -245,6 +245,57 @@ class FairnessTable:
             **_spread("balance", [row.balance for row, _ in cells]),
             **_spread("rate_ratio", [row.rate_ratio for row, _ in cells]),
         }
+
+
+class AttributeTables(Mapping[str, FairnessTable]):
+    """A `FairnessTable` for each of several attributes, by name. ``str`` of it shows all of them.
+
+    Examples
+    --------
+    >>> table = fairness_table([0, 1, 0, 1], ["a", "a", "b", "b"], n_boot=0, min_group_size=1)
+    >>> AttributeTables({"sex": table})["sex"].n_rows
+    4
+    """
+
+    def __init__(self, tables: Mapping[str, FairnessTable]) -> None:
+        self._tables = dict(tables)
+
+    def __getitem__(self, attribute: str) -> FairnessTable:
+        return self._tables[attribute]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"{name}\n{table}" for name, table in self.items())
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tables as `FairnessTable.to_dict` gives them, by attribute."""
+        return {name: table.to_dict() for name, table in self.items()}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows of all tables, with a first column ``attribute``."""
+        frame: pd.DataFrame = frame_library("pandas").DataFrame(self._columns())
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows of all tables, with a first column ``attribute``."""
+        frame: pl.DataFrame = frame_library("polars").DataFrame(self._columns())
+        return frame
+
+    def _columns(self) -> dict[str, list[Any]]:
+        out: dict[str, list[Any]] = {"attribute": []}
+        for name, table in self.items():
+            columns = table._columns()
+            out["attribute"] += [name] * len(columns["group"])
+            for column, values in columns.items():
+                out.setdefault(column, []).extend(values)
+        return out
 
 
 def fairness_table(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.input.groups import encode_groups, listed, match_groups
+from fairmix.input.groups import attribute_columns, encode_groups, listed, match_groups
 from fairmix.kernels.totals import IntArray
 from fairmix.results.certificate import Certificate, certify, sampling_gap
 from fairmix.results.fitted import Fitted, Rule
@@ -34,11 +34,7 @@ def certify_held_out(
         Probability that the bound holds.
     """
     if fitted.groups.attributes:
-        raise ValueError(
-            "This model compares several attributes each by itself (attributes='each'), and a "
-            "certificate is of the groups of one. Certify its labels with fairmix.certify, one "
-            "attribute at a time."
-        )
+        return _each_attribute(fitted, rule, assignment, groups, confidence)
     judged = list(fitted.groups.names)
     # Judged groups come first, so that the codes below their number are theirs.
     known = [*judged, *fitted.groups.unjudged]
@@ -65,6 +61,26 @@ def certify_held_out(
     rows = np.flatnonzero(codes >= 0)
     verdict, chance = _judge(fitted, rule, assignment[rows], codes[rows], known)
     return replace(found, verdict=verdict, chance=chance)
+
+
+def _each_attribute(
+    fitted: Fitted, rule: Rule, assignment: NDArray[Any], groups: object, confidence: float
+) -> Certificate:
+    """The certificates of several attributes, which share the error."""
+    views, columns = fitted.by_attribute, attribute_columns(groups, fitted.groups)
+    # With this confidence for each, all of them hold at once with that of all.
+    shared = 1 - (1 - confidence) / len(views)
+    found = {
+        title: certify_held_out(
+            view,
+            replace(rule, limit=None if rule.limit is None else rule.limit.of(title)),
+            assignment,
+            columns[title],
+            confidence=shared,
+        )
+        for title, view in views.items()
+    }
+    return Certificate.of_attributes(found, confidence)
 
 
 def _judge(

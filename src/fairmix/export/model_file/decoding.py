@@ -16,6 +16,7 @@ from fairmix.export.model_file.archive import MAX_BYTES, ModelFileError
 from fairmix.export.model_file.fields import Arrays, Fields
 from fairmix.export.model_file.members import Array
 from fairmix.export.model_file.snapshot import (
+    BY_ATTRIBUTE,
     ESTIMATOR,
     FAIRNESS,
     FORMAT,
@@ -25,8 +26,8 @@ from fairmix.export.model_file.snapshot import (
     Snapshot,
 )
 from fairmix.input.columns import Columns
-from fairmix.input.groups import Groups
-from fairmix.kernels.totals import IntArray, Rows
+from fairmix.input.groups import MOST_CELLS, Attribute, Groups
+from fairmix.kernels.totals import IntArray, Membership, Rows
 from fairmix.mixture.families import FAMILIES, Categorical, Family, Stored, joined
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.model import Model
@@ -57,7 +58,7 @@ def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
     n_groups = max(1, len(groups.names))
     mixture = fields.section("mixture")
     slots = fields.section("propensity") if fields.has("propensity") else None
-    model = _model(mixture, slots, arrays, columns, n_groups)
+    model = _model(mixture, slots, arrays, columns, n_groups, groups.membership)
     _check_parameters(model)
     _check_agreement(parameters, model)
     n_components, compared = model.mixture.n_components, n_groups > 1
@@ -80,7 +81,7 @@ def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
         model=model,
         rule=rule,
         groups=groups,
-        fairness=_fairness(figures, rates if compared else None, groups, rule),
+        fairness=_all_fairness(found, figures, rates if compared else None, groups, rule),
         lower_bound=figures["lower_bound_"],
         history=history,
         converged=found.flag("converged_"),
@@ -115,7 +116,10 @@ def _parameters(given: dict[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         # `checkpoint` names a path that `fit` would write to: it must not come from a stranger's
         # file.
-        wrong = name in LOCAL_PARAMETERS or isinstance(value, dict)
+        wrong = name in LOCAL_PARAMETERS
+        if isinstance(value, dict):
+            numbers = all(type(entry) in (int, float) for entry in value.values())
+            wrong = name not in BY_ATTRIBUTE or not numbers
         if isinstance(value, list):
             wrong = name not in LISTED or any(isinstance(entry, list | dict) for entry in value)
         if wrong or (isinstance(value, str) and len(value) > LONGEST_OPTION):
@@ -159,11 +163,38 @@ def _groups(groups: Fields) -> Groups:
         small.done()
     if not unjudged.keys().isdisjoint(names):
         raise ModelFileError("model.json: groups: a group is judged and unjudged.")
+    # Before the names of all attributes are compared with those of each.
+    attributes = _attributes(groups.section("attributes")) if groups.holds("attributes") else ()
     groups.done()
     # No codes: the groups of rows never leave the process of the fit.
-    return replace(
-        Groups.none(), names=names, sizes=np.array(sizes, dtype=np.intp), unjudged=unjudged
+    found = replace(
+        Groups.none(),
+        names=names,
+        sizes=np.array(sizes, dtype=np.intp),
+        unjudged=unjudged,
+        attributes=attributes,
     )
+    if attributes:
+        labelled = [own.labelled(name) for own in attributes for name in own.names]
+        together = [size for own in attributes for size in own.sizes.tolist()]
+        if labelled != list(names) or together != sizes:
+            raise ModelFileError("model.json: groups: they are not those of the attributes.")
+    return found
+
+
+def _attributes(sections: Fields) -> tuple[Attribute, ...]:
+    """Several attributes, each with its own groups."""
+    found = []
+    for title in sections.names:
+        own = _groups(sections.section(title))
+        if own.attributes or len(own.names) < 2:
+            raise ModelFileError("model.json: groups: an attribute has fewer than two groups.")
+        found.append(Attribute(title, own.names, own.sizes, own.unjudged))
+    sections.done()
+    cells = np.prod([float(len(own.names) + 1) for own in found])
+    if not found or cells > MOST_CELLS:
+        raise ModelFileError("model.json: groups: attributes with too many combinations, or none.")
+    return tuple(found)
 
 
 def _rule(parameters: Mapping[str, Any]) -> Rule:
@@ -182,6 +213,35 @@ def _rule(parameters: Mapping[str, Any]) -> Rule:
         min_group_size=parameters.get("min_group_size", MIN_GROUP_SIZE),
         missing_groups=parameters.get("missing_groups", "error"),
     )
+
+
+def _all_fairness(
+    fitted: Fields,
+    figures: Mapping[str, float],
+    rates: Array | None,
+    groups: Groups,
+    rule: Rule,
+) -> Fairness:
+    """Of all groups, or of each of several attributes."""
+    membership = groups.membership
+    if membership is None or rates is None:
+        return _fairness(figures, rates, groups, rule)
+    sections = fitted.section("attributes")
+    each = []
+    for own, part in zip(groups.attributes, membership.parts, strict=True):
+        section = sections.section(own.title)
+        names = ("label_gap_", "soft_gap_", "balance_", "resolution_")
+        found = {name: section.number(name, 0) for name in names}
+        section.done()
+        found["gap_"] = found["label_gap_" if rule.of == "labels" else "soft_gap_"]
+        found["fairness_strength_"] = figures["fairness_strength_"]
+        each.append(_fairness(found, rates[part], groups, rule))
+    sections.done()
+    worst = Fairness.worst(each, figures["fairness_strength_"])
+    for name in ("label_gap_", "soft_gap_", "balance_", "resolution_"):
+        if getattr(worst, name[:-1]) != figures[name]:
+            raise ModelFileError(f"model.json: fitted: {name} is not that of the worst attribute.")
+    return worst
 
 
 def _fairness(
@@ -244,7 +304,12 @@ def _check_agreement(parameters: Mapping[str, Any], model: Model) -> None:
 
 
 def _model(
-    mixture: Fields, slots: Fields | None, arrays: Arrays, columns: Columns, n_groups: int
+    mixture: Fields,
+    slots: Fields | None,
+    arrays: Arrays,
+    columns: Columns,
+    n_groups: int,
+    membership: Membership | None,
 ) -> Model:
     n_components = mixture.whole("n_components", 1)
     # Before theta is taken, whose length it decides.
@@ -259,7 +324,8 @@ def _model(
         raise ModelFileError("model.json: propensity without a tilted mixture.")
     if tilted:
         offsets = arrays.floats("offsets", n_groups, n_components)
-        propensity = None if slots is None else _propensity(slots, arrays, columns, n_groups)
+        if slots is not None:
+            propensity = _propensity(slots, arrays, columns, n_groups, membership)
     temperature = mixture.number("temperature")
     if temperature <= 0:
         raise ModelFileError(f"model.json: mixture: temperature is {temperature}, not positive.")
@@ -275,7 +341,10 @@ def _model(
     # Files of earlier versions lack it.
     split = mixture.flag("split") if mixture.holds("split") else False
     mixture.done()
-    return Model(columns, Mixture(family), theta, offsets, propensity, temperature, aware, split)
+    known = membership if tilted else None
+    return Model(
+        columns, Mixture(family), theta, offsets, propensity, temperature, aware, split, known
+    )
 
 
 def _family(mixture: Fields, arrays: Arrays, columns: Columns, n_components: int) -> Family:
@@ -295,7 +364,13 @@ def _family(mixture: Fields, arrays: Arrays, columns: Columns, n_components: int
     return joined(FAMILIES[name].read(stored), levels)
 
 
-def _propensity(slots: Fields, arrays: Arrays, columns: Columns, n_groups: int) -> Propensity:
+def _propensity(
+    slots: Fields,
+    arrays: Arrays,
+    columns: Columns,
+    n_groups: int,
+    membership: Membership | None,
+) -> Propensity:
     n_numeric, numbers = len(columns.numeric), None
     if n_numeric:
         # The deviation of a constant column is infinite, so that it counts for nothing.
@@ -324,6 +399,7 @@ def _propensity(slots: Fields, arrays: Arrays, columns: Columns, n_groups: int) 
         arrays.floats("propensity_coefficients", n_groups, None),
         arrays.floats("propensity_intercepts", n_groups),
         tuple(gaps),
+        membership,
     )
     _try_propensity(propensity, columns)
     return propensity

@@ -13,6 +13,7 @@ import numpy as np
 
 from fairmix.export.model_file.members import Array
 from fairmix.export.model_file.snapshot import (
+    BY_ATTRIBUTE,
     ESTIMATOR,
     FORMAT,
     LOCAL_PARAMETERS,
@@ -20,6 +21,7 @@ from fairmix.export.model_file.snapshot import (
     SCHEMA,
     Snapshot,
 )
+from fairmix.input.groups import Groups
 from fairmix.mixture.model import Model
 from fairmix.mixture.propensity import Propensity
 from fairmix.results.fitted import Fitted
@@ -45,6 +47,7 @@ def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
             "names": list(groups.names),
             "sizes": groups.sizes.tolist(),
             "unjudged": dict(groups.unjudged),
+            **_attributes(groups),
         },
         "mixture": _mixture(model),
         "propensity": _propensity(model.propensity),
@@ -59,10 +62,44 @@ def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
             "filled_clusters": fitted.filled,
             "history": list(fitted.history.dtype.names or ()),
             "streamed": fitted.streamed,
+            **_figures(fitted),
         },
         "metadata": _checked(snapshot.metadata),
     }
     return document, _arrays(fitted)
+
+
+def _attributes(groups: Groups) -> dict[str, Any]:
+    """Several attributes, each with its own groups; nothing where there is one."""
+    if not groups.attributes:
+        return {}
+    return {
+        "attributes": {
+            own.title: {
+                "names": list(own.names),
+                "sizes": own.sizes.tolist(),
+                "unjudged": dict(own.unjudged),
+            }
+            for own in groups.attributes
+        }
+    }
+
+
+def _figures(fitted: Fitted) -> dict[str, Any]:
+    """How the groups of each of several attributes fare."""
+    if not fitted.fairness.attributes:
+        return {}
+    return {
+        "attributes": {
+            title: {
+                "label_gap_": float(one.fairness.label_gap),
+                "soft_gap_": float(one.fairness.soft_gap),
+                "balance_": float(one.fairness.balance),
+                "resolution_": float(one.fairness.resolution),
+            }
+            for title, one in fitted.by_attribute.items()
+        }
+    }
 
 
 def _columns(snapshot: Snapshot) -> dict[str, Any]:
@@ -129,6 +166,9 @@ def _plain(name: str, value: Any) -> Any:
     # NumPy scalars have it as well as arrays: `max_gap=np.float64(0.1)` is a plain number here.
     if hasattr(value, "__array__"):
         value = np.asarray(value).tolist()
+    # Numbers by attribute.
+    if name in BY_ATTRIBUTE and isinstance(value, Mapping):
+        return {str(title): _plain(title, bound) for title, bound in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(name, entry) for entry in value]
     if value is None or isinstance(value, str | int | float):

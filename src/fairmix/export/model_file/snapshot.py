@@ -12,11 +12,14 @@ from fairmix.results.fitted import Fitted
 
 FORMAT = "fairmix model"
 # 2: groups that are not judged, and no figures of fairness where nothing is compared.
-# 3: rules other than a gap: an older reader would take a ratio for no bound.
+# 3: rules other than a gap, and several attributes: an older reader would take a ratio for no
+# bound, and attributes for one.
 SCHEMA = 3
 ESTIMATOR = "FairMixture"
 # Parameters of a machine, not of a model: they come back with their defaults.
 LOCAL_PARAMETERS = ("checkpoint", "n_jobs", "verbose")
+# Parameters that may be a dict, of numbers by the name of an attribute.
+BY_ATTRIBUTE = ("max_gap", "min_ratio", "min_balance")
 # Figures that are null where fewer than two groups are judged.
 FAIRNESS = ("gap_", "label_gap_", "soft_gap_", "balance_", "resolution_")
 SCALARS = (*FAIRNESS, "fairness_strength_", "lower_bound_")
