@@ -58,6 +58,12 @@ groups, only in figures, and has no table of Credit with two groups.
 - `AlignedFairKMeans` is FCA. It aligns three groups one after the other, which the FCA paper does
   not do.
 
+None of the three takes a ratio or a Balance as a bound: `AlignedFairKMeans` bounds the gap,
+`VariationalFairKMeans` weighs a divergence, and `FairletKMeans` has the Balance of its fairlets
+(`fairlet_ratio`) by construction. `fairmix.compare` measures the ratio and the balance of each and
+judges none of them by it; `FairMixture(min_ratio=...)` and `FairMixture(min_balance=...)` have such
+a bound, and are judged by it.
+
 The front of VFC on Adult varies with the start: over the seeds 0 to 9 with one start, points at the
 same strength differ by about 0.1 % in cost and 0.0009 in gap, and one seed (3) costs 0.7 % more.
 `n_starts` keeps the lowest objective.

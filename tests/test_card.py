@@ -111,8 +111,8 @@ def test_a_bound_that_is_missed_is_said():
 def test_a_ratio_is_said_in_words_with_its_cluster_and_group():
     model = fitted(min_ratio=0.8, assignment="aware")
     card = model_card(model)
-    assert "the rate of each group, its share that falls into the cluster, is at least 0.8" in card
-    assert "min_ratio=0.8 for the labels" in card
+    assert "its share that falls into the cluster, is at least this many times that of any" in card
+    assert "other group: min_ratio=0.8 for the labels" in card
     assert "A high ratio says" in card
     assert "A small gap says" not in card
     assert "On new rows the ratio differs" in card
@@ -138,7 +138,8 @@ def test_a_ratio_is_said_in_words_with_its_cluster_and_group():
 def test_a_balance_is_said_in_words():
     model = fitted(min_balance=0.5, assignment="aware")
     card = model_card(model)
-    assert "the rows of each group are at least 0.5 times those of any other group (Bal" in card
+    assert "the rows of each group are at least this many times those of any other" in card
+    assert "min_balance=0.5 for the labels" in card
     assert cells(card, "balance of the labels") == [f"{model.balance_:.4f}, the bound 0.5 is met"]
     assert "over-represented without limit" in card
     plain = cells(card, "smallest ratio of rates of the labels")[0]

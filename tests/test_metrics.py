@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from fairmix import metrics
+from fairmix import FairMixture, metrics
+from fairmix.datasets import make_grouped_blobs
 
 FAIRNESS = [
     metrics.gap,
@@ -331,3 +332,21 @@ def test_wrong_data_says_what_is_wrong(X, message):
 def test_public_names_are_sorted():
     assert metrics.__all__ == sorted(metrics.__all__)
     assert all(callable(getattr(metrics, name)) for name in metrics.__all__)
+
+
+@pytest.mark.parametrize("gap_of", ["labels", "probabilities"])
+def test_the_ratio_of_a_fit_is_the_rate_ratio(gap_of):
+    X, groups, _ = make_grouped_blobs(300, 2, 2, separation=1.5, random_state=0)
+    weights = np.random.default_rng(0).integers(1, 4, size=300)
+    model = FairMixture(2, min_ratio=0.8, assignment="aware", gap_of=gap_of, random_state=0)
+    model.fit(X, sensitive_features=groups, sample_weight=weights)
+    rows = model.labels_
+    if gap_of == "probabilities":
+        rows = model.predict_proba(X, sensitive_features=groups)
+    how = {"sample_weight": weights}
+    assert model.ratio_ == pytest.approx(metrics.rate_ratio(rows, groups, **how), rel=1e-9)
+    assert model.balance_ == pytest.approx(metrics.balance(rows, groups, **how), rel=1e-9)
+    assert model.ratio_ >= 0.8 - 1e-6
+    # Without two groups there is nothing to compare: the metric says 1, the fit says nothing.
+    assert metrics.rate_ratio(model.labels_, ["a"] * 300) == 1.0
+    assert np.isnan(FairMixture(2, random_state=0).fit(X).ratio_)

@@ -43,7 +43,8 @@ class AlignedFairKMeans(MatchedClusterer):
     Implements "Fair Clustering via Alignment" (Kim, Lee, Park and Kim, ICML 2025). Optimal
     transport joins rows of different groups; joined rows share a cluster, so all groups have the
     same rates. k-means of the joined rows (their means, weighted by the groups' shares) and
-    transport for its centres take turns, and the cost never rises for two groups.
+    transport for its centres take turns, and the cost never rises for two groups. It bounds the
+    gap; ratios and Balance are not bounded: measure them.
 
     Parameters
     ----------

@@ -37,7 +37,8 @@ class FairletKMeans(MatchedClusterer):
     Implements "Scalable Fair Clustering" (Backurs, Indyk, Onak, Schieber, Vakilian and Wagner,
     ICML 2019). Rows of two groups are put into fairlets, small sets with at least p rows of one
     group to q of the other, along a randomly shifted grid tree. The fairlets are then clustered
-    as wholes, so every cluster has a balance of at least p / q.
+    as wholes, so every cluster has a balance of at least p / q. Ratios of rates are not bounded:
+    measure them.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class VariationalFairKMeans(FairClusterer):
     Implements "Variational Fair Clustering" (Ziko, Yuan, Granger and Ben Ayed, AAAI 2021).
     Minimises the cost plus a strength times the sum over clusters of KL(U || P_k): the divergence
     of the groups' shares in the cluster, P_k, from those in all, U. Soft assignments (by bound
-    updates) and centres take turns.
+    updates) and centres take turns. It bounds neither a gap nor a ratio: measure them.
 
     Parameters
     ----------

@@ -173,7 +173,8 @@ def worst_pair_gap(mass: Array) -> float:
 def balance(mass: Array) -> float:
     """Smallest ratio of the mass of two groups in one cluster.
 
-    The best that any assignment can reach is the ratio of the smallest to the largest group.
+    The best that any assignment can reach is the ratio of the smallest to the largest group. This
+    is what ``FairMixture(min_balance=...)`` bounds.
 
     Examples
     --------
@@ -189,7 +190,9 @@ def balance(mass: Array) -> float:
 def rate_ratio(mass: Array) -> float:
     """Smallest ratio of the rates of two groups in one cluster.
 
-    Unlike `balance` it does not depend on the sizes of the groups: 1 means equal rates everywhere.
+    Unlike `balance` it does not depend on the sizes of the groups: 1 means equal rates everywhere,
+    and 0.8 or more in every cluster is the four-fifths rule. This is what
+    ``FairMixture(min_ratio=...)`` bounds, and its ``ratio_``.
 
     Examples
     --------

@@ -222,8 +222,8 @@ def compare(
     The verdict of a method is on its own bound: the rule of a `FairMixture` with
     ``fairness_strength="auto"`` (``max_gap`` by its own criterion, ``min_ratio`` or
     ``min_balance``), and ``max_gap`` of `AlignedFairKMeans`, which is for every pair of groups.
-    Other methods have no bound. Ratio and balance are measured of all methods; no baseline bounds
-    them.
+    Other methods have no bound. Ratio and balance are measured of all methods; no baseline takes
+    a bound on them or is judged by one.
 
     ``peak_mb`` is the highest resident memory of the process during ``fit`` less that right before
     it, as the kernel counts it: memory of compiled code is in it, that of other processes is not.

@@ -45,7 +45,7 @@ class MethodRow:
         The same of the probabilities, for methods that have some.
     ratio, balance : float
         Smallest ratio of two groups' rates, and of their sizes, within a cluster, of the labels.
-        Measured of every method; only a `FairMixture` can have a bound on them.
+        Measured of every method; only a `FairMixture` is judged by a bound on them.
     nll : float
         Minus the mean log-likelihood, for mixtures.
     test_cost, test_gap, test_soft_gap, test_ratio, test_balance, test_nll : float
@@ -294,7 +294,7 @@ def _limit(model: Any) -> tuple[Limit, str]:
     # Its bound is on every pair of groups, whatever the comparison measures.
     if isinstance(model, AlignedFairKMeans):
         return MaxGap(model.max_gap, "worst_pair_gap"), "labels"
-    # Other baselines aim at even groups, and promise no figure.
+    # Others have no bound to be judged by: fairlets have their Balance by construction.
     return MaxGap(inf), "labels"
 
 
