@@ -47,7 +47,8 @@ TESTS = (
     "test_persistence_hostile",
     "test_persistence_document",
     "test_report",
-    "test_report_suppression",
+    "test_report_attack",
+    "test_report_disclosure",
     "test_numerics",
 )
 HYPOTHESIS = "hypothesis-statistics-"

@@ -135,10 +135,13 @@ def test_the_whole_report_has_every_part(fitted, profile):
     assert "The bound is met: the largest difference" in page.words
     assert f"is {model.label_gap_:.4f}, and the bound is 0.02." in page.words
     assert f"gap of the probabilities (soft) {model.soft_gap_:.4f}" in page.words
-    step = 5 / min(certificate.group_sizes.values())
-    bound = np.ceil(np.ceil(certificate.upper_bound / step) * step * 1e4) / 1e4
-    assert certificate.upper_bound < bound < certificate.upper_bound + step
-    assert f"is at most {bound:.4f} in the population" in page.words
+    (bound,) = re.findall(r"is at most ([\d.]+) in the population", page.words)
+    # Rates within Hoeffding's distance, instead of exact intervals that would tell counts.
+    sizes = list(certificate.group_sizes.values())
+    reach = sum(np.sqrt(np.log(2 * 6 / 0.05) / (2 * n)) for n in sizes)
+    step = 1 / min(sizes)
+    assert certificate.gap + reach <= float(bound) <= certificate.gap + reach + step + 2e-4
+    assert float(bound) > certificate.upper_bound
     assert "file blobs.csv" in page.words
     assert "seed 0" in page.words
     assert "aware: a row's cluster depends on its columns and on its group" in page.words
@@ -360,7 +363,7 @@ def test_the_box_is_of_both_verdicts(certificate, state, words):
         seen = {0.019: "0.0200", 0.03: "0.0334", 0.0819: "0.0867"}[certificate.verdict.value]
         both = f"is {model.gap_:.4f} on the rows of the fit and at most {seen} on held-out rows"
         assert both in said.sentence
-        assert any("Chance explains a gap of up to 0.0667" in note for note in said.notes)
+        assert not any("Chance explains" in note for note in said.notes)
     page = render(profile, model=model, certificate=certificate)
     assert f'class="verdict {state}"' in page
     assert said.sentence in Page(page).words

@@ -126,7 +126,7 @@ def test_equal_tables_hide_the_same_counts():
     assert alone.has_cells
     strict, loose = safe_tables([(counts, word(0.02)), (counts, word(0.9))])
     assert strict is loose
-    assert not loose.has_cells
+    assert loose.hidden.sum() > alone.hidden.sum()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, inf
+from functools import cached_property
+from math import ceil, floor, inf, log, sqrt
 from typing import TypeVar
 
 import numpy as np
@@ -21,12 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.report.figures import HIDDEN, amount, at_most, count, value
+from fairmix.results.certificate import Certificate
 
 __all__ = [
     "FEWEST",
+    "MANY",
     "SMALLEST",
     "SafeCounts",
     "Share",
+    "certified",
     "open_to_readers",
     "rounded_down",
     "rounded_up",
@@ -125,13 +129,14 @@ class SafeCounts:
         """Rows of each group."""
         return np.asarray(self.counts.sum(axis=1))
 
-    @property
-    def fewest(self) -> FloatArray:
-        """Rows that each cluster has at the least, in any world."""
-        least = self.sizes
+    @cached_property
+    def size_ends(self) -> tuple[FloatArray, FloatArray]:
+        """Rows that each cluster has in any world, at the least and at the most."""
+        least = most = self.sizes
         for group, row in self.changes:
-            least = np.minimum(least, self.sizes + row - self.counts[group])
-        return least
+            size = self.sizes + row - self.counts[group]
+            least, most = np.minimum(least, size), np.maximum(most, size)
+        return least, most
 
     @property
     def estimate(self) -> FloatArray:
@@ -173,24 +178,26 @@ class SafeCounts:
         """The rows of a cluster, rounded as far as it must be."""
         if not self.hidden[:, cluster].any():
             return count(self.sizes[cluster])
+        if not self.has_cells:
+            return HIDDEN
+        ends = np.array([end[cluster] for end in self.size_ends])
         for base in (10, 20, 50, 100, 200, 500, 1000):
-            steps = self.tell(lambda t, b=base: round(t[:, cluster].sum() / b))  # type: ignore[misc]
+            # Where both ends are rounded to the same, so is all between them.
+            low, high = np.rint(ends / base)
             # Below ten steps the half of one is more than 5 % of the size: nothing worth saying.
-            if steps is not None and steps >= 10:
-                return f"{count(steps * base)} ± {base // 2}"
+            if low == high >= 10:
+                return f"{count(low * base)} ± {base // 2}"
         return HIDDEN
 
     def share(self, group: int, cluster: int) -> float | None:
         """The share of a group in a cluster, in percent with one decimal or none."""
         if self.hidden[group, cluster] or not self.has_cells or not self.sizes[cluster]:
             return None
+        inside = float(self.counts[group, cluster])
         if not self.hidden[:, cluster].any():
-            return float(100 * self.counts[group, cluster] / self.sizes[cluster])
-
-        def whole(table: FloatArray) -> int:
-            return round(float(100 * table[group, cluster] / table[:, cluster].sum()))
-
-        return self.tell(whole)
+            return 100 * inside / float(self.sizes[cluster])
+        low, high = (round(100 * inside / float(end[cluster])) for end in self.size_ends)
+        return low if low == high else None
 
     def gap(self, criterion: str, *, cap: float = inf) -> str:
         """The criterion: exact, as an upper bound, or hidden.
@@ -240,9 +247,8 @@ def safe_tables(tables: Sequence[tuple[FloatArray, Says | None]]) -> list[SafeCo
 def rounded_up(number: float, sizes: ArrayLike, *, rows: int = 1, cap: float = inf) -> str:
     """A gap of rows whose counts are not on the page, rounded up to rows of the smallest group.
 
-    With ``rows=1`` any count of one group has a count of the other that gives the same text.
-    Figures that come beside such a gap, such as a bound for the population, tell how large the
-    counts are, and take ``rows=5``.
+    With ``rows=1`` any count of one group has a count of the other that gives the same text. A
+    figure that comes beside another gap takes ``rows=5``.
 
     Examples
     --------
@@ -277,6 +283,27 @@ def rounded_down(number: float, sizes: ArrayLike) -> str:
         return HIDDEN
     step = 0.01 if groups.min() >= MANY else 0.1
     return f"at least {floor(number / step + 1e-9) * step:.2f}"
+
+
+def certified(certificate: Certificate) -> str:
+    """What held-out rows certify: an upper bound for the population, or hidden.
+
+    An exact bound tells counts: it is the smaller, the closer rates are to 0 or 1. So with fewer
+    than 1,000 rows in a group it is computed anew from the gap that is shown: each rate is within
+    ``sqrt(log(2 / error) / (2 n))`` of the one in the population (Hoeffding 1963), with the error
+    shared by all rates. That holds as well, and is weaker.
+    """
+    sizes = np.array(list(certificate.group_sizes.values()), dtype=np.float64)
+    shown = rounded_up(certificate.value, sizes)
+    if shown == HIDDEN or sizes.min() >= MANY:
+        return rounded_up(certificate.bound, sizes, rows=5)
+    measure = CRITERIA[certificate.criterion]
+    error = (1 - certificate.confidence) / (len(sizes) * certificate.n_clusters)
+    reach = np.array([[sqrt(log(2 / error) / (2 * n))] for n in sizes])
+    reach = np.repeat(reach, certificate.n_clusters, axis=1)
+    # Differences add up: the gap of the population is at most that of the rows and that of errors.
+    most = measure.largest(np.zeros_like(reach), np.ones_like(reach))
+    return at_most(min(float(shown.split()[-1]) + measure.largest(-reach, reach), most))
 
 
 @dataclass(frozen=True)
@@ -364,6 +391,8 @@ def safe_shares(
 
 def open_to_readers(low: float, high: float) -> bool:
     """Whether a count between two ends stays unknown: it may be 1 to 4, or is open over 5 rows."""
+    # Counts are whole; the small amount is for ends that are whole but for rounding.
+    low, high = ceil(low - 1e-6), floor(high + 1e-6)
     return (low <= 1 and high >= SMALLEST - 1) or high - low >= SMALLEST
 
 
@@ -383,15 +412,18 @@ def _protected(
         chosen = order[:n_hidden]
         if row[chosen].sum() < REACH:
             continue
-        worlds = [
-            other
-            for cell in small
-            for rows in range(1, REACH + 1)
-            for other in _with(table, group, cell, rows, chosen, says)
-        ]
-        if all(_covered([float(row[cell]), *(w[cell] for w in worlds)]) for cell in chosen):
+        worlds = [row]
+        for cell in small:
+            for rows in range(1, REACH + 1):
+                worlds += _with(table, group, cell, rows, chosen, says)
+        # Most of the larger ones have made up for a small one by now.
+        for cell in chosen:
+            for more in (5, -5, 3, -3):
+                if not _covered(worlds, cell):
+                    worlds += _with(table, group, cell, row[cell] + more, chosen, says)
+        if all(_covered(worlds, cell) for cell in chosen):
             hidden[chosen] = True
-            return hidden, worlds
+            return hidden, worlds[1:]
     return None
 
 
@@ -399,7 +431,7 @@ def _with(
     table: FloatArray,
     group: int,
     cell: np.intp,
-    rows: int,
+    rows: float,
     chosen: NDArray[np.intp],
     says: Says,
 ) -> list[FloatArray]:
@@ -407,7 +439,7 @@ def _with(
 
     A list of one row, or of none where what the page says would differ.
     """
-    if table[group, cell] == rows:
+    if rows < 0 or table[group, cell] == rows:
         return []
     others = [int(c) for c in chosen[::-1] if c != cell]  # the largest first
     said = says(table)
@@ -428,8 +460,9 @@ def _with(
     return []
 
 
-def _covered(values: list[float]) -> bool:
-    return {1.0, 2.0, 3.0, 4.0} <= set(values) or max(values) - min(values) >= SMALLEST
+def _covered(worlds: list[FloatArray], cell: np.intp) -> bool:
+    values = {float(world[cell]) for world in worlds}
+    return {1.0, 2.0, 3.0, 4.0} <= values or max(values) - min(values) >= SMALLEST
 
 
 def _up(number: float, step: float) -> float:

@@ -20,6 +20,7 @@ from fairmix.input.groups import UNKNOWN_TITLE
 from fairmix.report.charts import convergence_charts, front_chart
 from fairmix.report.disclosure import (
     FEWEST,
+    MANY,
     SMALLEST,
     SafeCounts,
     Says,
@@ -128,7 +129,7 @@ def render(
         # The verdict is about groups that are not in the table, and with their counts tells theirs.
         safe = SafeCounts.without_cells(safe.counts)
     # Sums of squares and likelihoods tell how far the rows of such clusters are from the others.
-    alone = any(((t.fewest < FEWEST) & (t.sizes > 0)).any() for t in (safe, *tables))
+    alone = any(((t.size_ends[0] < FEWEST) & (t.sizes > 0)).any() for t in (safe, *tables))
     gap = label_gap(safe, verdict, criterion, model, tiny) if len(profile.groups) > 1 else "0.0000"
     # Stable, so that clusters of one size keep their order and the page repeats byte by byte.
     largest = np.argsort(-safe.estimate.sum(axis=0), kind="stable")[:PORTRAITS]
@@ -337,6 +338,6 @@ def _certified(certificate: Certificate) -> dict[str, Any]:
         "of": certificate.of,
         "rows": count(sum(sizes.values())),
         "sizes": ", ".join(f"{name} {count(size)}" for name, size in sizes.items()),
-        "method": certificate.method,
+        "method": "hoeffding" if min(held) < MANY else certificate.method,
         "hidden": len(sizes) < len(held),
     }

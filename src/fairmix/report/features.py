@@ -67,8 +67,9 @@ def portraits(profile: Profile, safe: SafeCounts, clusters: Sequence[int]) -> li
     >>> portraits(profile, SafeCounts.of(profile.counts), [0])[0].numbers[0].difference
     -1.0
     """
-    fewest = safe.fewest
-    described = [k for k in clusters if fewest[k] >= FEWEST]
+    fewest, _ = safe.size_ends
+    # All of them, chosen or not: "all" is the same for every choice.
+    described = [k for k in range(profile.n_clusters) if fewest[k] >= FEWEST]
     numbers: dict[int, list[Feature]] = {k: [] for k in described}
     categories: dict[int, list[Feature]] = {k: [] for k in described}
     for name, column in profile.numbers.items():

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmix.criteria import CRITERIA, SmallestRatio, limit_of, smallest_ratio
-from fairmix.report.disclosure import FEWEST, SafeCounts, Says, rounded_down, rounded_up
+from fairmix.report.disclosure import (
+    FEWEST,
+    MANY,
+    SafeCounts,
+    Says,
+    certified,
+    rounded_down,
+    rounded_up,
+)
 from fairmix.report.figures import HIDDEN, at_most, count, cut, percent, value
 from fairmix.report.ratios import down, ratio_notes
 from fairmix.results.certificate import Certificate, chance_gap
@@ -350,12 +358,14 @@ def held_sizes(held: Certificate) -> list[int]:
 
 def _explained(held: Certificate) -> tuple[str, ...]:
     at_least, noun = held.verdict.at_least, held.verdict.noun
-    if at_least:
-        chance = rounded_down(held.chance, held_sizes(held)).replace("at least", "down to")
-    else:
-        chance = rounded_up(held.chance, held_sizes(held), rows=5).replace("at most", "up to")
-    if chance == HIDDEN:
+    sizes = held_sizes(held)
+    # It rests on the counts of the held-out rows.
+    if min(sizes) < MANY:
         return ()
+    if at_least:
+        chance = rounded_down(held.chance, sizes).replace("at least", "down to")
+    else:
+        chance = rounded_up(held.chance, sizes, rows=5).replace("at most", "up to")
     return (
         f"Chance explains a {noun} of {chance} on these held-out rows: the map was tuned to other "
         f"rows, and samples differ. 19 of 20 samples would show {'more' if at_least else 'less'}.",
@@ -440,7 +450,7 @@ def certified_text(certificate: Certificate) -> str:
     sizes = held_sizes(certificate)
     if certificate.at_least:
         return rounded_down(certificate.bound, sizes)
-    return rounded_up(certificate.bound, sizes, rows=5)
+    return certified(certificate)
 
 
 def observed_text(certificate: Certificate) -> str:
