@@ -12,6 +12,7 @@ from itertools import combinations
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
 
 VOID = {"meta", "br", "img", "input", "link"}
 DIGITS = 0.5e-4  # half of the last of four decimals
@@ -251,6 +252,7 @@ class Program:
 
     def __init__(self):
         self.low, self.high, self.whole, self.lines = [], [], [], []
+        self.constraint = None
 
     def variable(self, low, high, *, whole=True):
         self.low.append(low)
@@ -273,19 +275,20 @@ class Program:
         return self._solve(variable, 1, low, high) is not None
 
     def _solve(self, variable, sign, low, high):
-        n = len(low)
-        matrix, lows, highs = np.zeros((len(self.lines), n)), [], []
-        for i, (terms, a, b) in enumerate(self.lines):
-            for v, factor in terms:
-                matrix[i, v] += factor
+        if self.constraint is None:
+            matrix = np.zeros((len(self.lines), len(low)))
+            for i, (terms, _, _) in enumerate(self.lines):
+                for v, factor in terms:
+                    matrix[i, v] += factor
             # HiGHS allows 1e-6 by itself; ends of intervals are open to a last digit.
-            lows.append(a - 1e-9)
-            highs.append(b + 1e-9)
-        goal = np.zeros(n)
+            lows = [a - 1e-9 for _, a, _ in self.lines]
+            highs = [b + 1e-9 for _, _, b in self.lines]
+            self.constraint = LinearConstraint(csr_array(matrix), lows, highs)
+        goal = np.zeros(len(low))
         goal[variable] = sign
         found = milp(
             goal,
-            constraints=LinearConstraint(matrix, lows, highs),
+            constraints=self.constraint,
             bounds=Bounds(low, high),
             integrality=self.whole,
         )
@@ -306,10 +309,14 @@ class Attack:
     """
 
     def __init__(self, reading, truth, resolutions):
-        self.reading, self.program = reading, Program()
+        self.reading = reading
         self.cells = []
         for table, counts, resolution in zip(reading.tables, truth, resolutions, strict=True):
-            self.cells.append(self._table(table, np.asarray(counts, float), resolution))
+            # Tables share the sizes of groups and nothing else. The page prints these, so that one
+            # program for all tables would find no more than one for each.
+            self.program = Program()
+            cells = self._table(table, np.asarray(counts, float), resolution)
+            self.cells.append((self.program, cells))
 
     def _table(self, table, counts, resolution):
         p, groups, sizes = self.program, self.reading.groups, self.reading.sizes
@@ -452,7 +459,7 @@ class Attack:
         A hidden count stays unknown if it may be 1, 2, 3 and 4, or any of more than 5 in a row.
         """
         n_hidden, found = 0, []
-        for table, x, counts in zip(self.reading.tables, self.cells, truth, strict=True):
+        for table, (program, x), counts in zip(self.reading.tables, self.cells, truth, strict=True):
             shown = {(g, k) for g, k, _ in table.shares}
             shown |= {cell for cell, ends in table.counts.items() if ends}
             for (g, k), variable in x.items():
@@ -463,9 +470,9 @@ class Attack:
                     assert true >= 5, "a small count is shown"
                     continue
                 n_hidden += 1
-                low, high = (self.program.extreme(variable, sign) for sign in (1, -1))
+                low, high = (program.extreme(variable, sign) for sign in (1, -1))
                 assert low is not None, "the true counts must fit what is printed"
                 assert low <= true <= high
-                if not open_ends(self.program, variable, low, high):
+                if not open_ends(program, variable, low, high):
                     found.append((g, k, low, high, true))
         return found, n_hidden
