@@ -187,6 +187,21 @@ def test_the_values_of_a_cluster_of_one_row_change_nothing(rows):
     assert render(lonely(987_654, rows)) == render(lonely(12_345, rows))
 
 
+def test_the_mean_of_all_rows_does_not_tell_sizes_of_clusters():
+    """Of the means of clusters and of all rows, one could tell how large the clusters are."""
+    counts = np.array([[3, 40, 57], [60, 90, 150]])
+    pages = set()
+    for rows in range(1, 5):
+        table = moved(counts, rows)
+        labels = np.concatenate([np.repeat([0, 1, 2], row) for row in table])
+        frame = pd.DataFrame({"x": 10.0 * labels**2})
+        groups = np.repeat(["f", "m"], table.sum(axis=1))
+        html = render(Profile.from_frame(frame, labels, groups))
+        pages.add(html.split('id="features"')[1].split("</section>")[0])
+    assert len(pages) == 1
+    assert pages.pop().count(">x<") == 3
+
+
 def test_missing_values_name_nobody():
     frame = pd.DataFrame({"x": np.arange(100.0), "y": np.arange(100.0)})
     frame.loc[3:, "x"] = np.nan

@@ -77,7 +77,7 @@ def portraits(profile: Profile, safe: SafeCounts, clusters: Sequence[int]) -> li
             ones = {"1": column.counts * column.means}
             _add(categories, name, ones, column.counts.astype(float), described)
         else:
-            _add_means(numbers, name, column, described)
+            _add_means(numbers, name, column, described, safe.estimate.sum(axis=0))
     for name, levels in profile.categories.items():
         totals = levels.rest + sum(levels.counts.values(), np.zeros_like(levels.rest))
         counts = {category: found.astype(float) for category, found in levels.counts.items()}
@@ -100,18 +100,28 @@ def _top(features: list[Feature]) -> tuple[Feature, ...]:
 
 
 def _add_means(
-    features: dict[int, list[Feature]], name: str, column: Numbers, described: Sequence[int]
+    features: dict[int, list[Feature]],
+    name: str,
+    column: Numbers,
+    described: Sequence[int],
+    sizes: FloatArray,
 ) -> None:
     """The means of a column in the clusters that have enough values of it."""
     shown = [k for k in described if column.counts[k] >= FEWEST]
-    # Over these clusters only: the mean of all rows would give those of the others away.
-    part = column.of_clusters(shown)
-    if not part.std > 0:  # also where it is NaN
+    if not shown:
+        return
+    # Over these clusters only: the mean of all rows would give those of the others away. And by
+    # their sizes as the page shows them: the mean would tell exact ones, and missing values.
+    shares = sizes[shown] / sizes[shown].sum()
+    mean = float(shares @ column.means[shown])
+    around = np.square(column.stds[shown]) + np.square(column.means[shown] - mean)
+    std = float(np.sqrt(shares @ around))
+    if not std > 0:
         return
     for k in shown:
-        difference = float((column.means[k] - part.mean) / part.std)
+        difference = float((column.means[k] - mean) / std)
         if abs(difference) >= LEAST:
-            feature = Feature(cut(name), difference, amount(column.means[k]), amount(part.mean))
+            feature = Feature(cut(name), difference, amount(column.means[k]), amount(mean))
             features[k].append(feature)
 
 

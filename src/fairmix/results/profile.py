@@ -106,13 +106,6 @@ class Numbers:
         expected = self.counts * self.means * (1 - self.means)
         return bool(np.allclose(self.squares, expected, rtol=1e-9, atol=1e-9))
 
-    def of_clusters(self, clusters: Sequence[int]) -> Numbers:
-        """The moments of some of the clusters."""
-        part = Numbers(len(clusters))
-        part.counts, part.missing = self.counts[clusters], self.missing[clusters]
-        part.means, part.squares = self.means[clusters], self.squares[clusters]
-        return part
-
     @property
     def _n(self) -> float:
         # Division by NaN is silent, division by zero warns.
