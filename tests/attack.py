@@ -109,6 +109,7 @@ class Cells:
     balance: str = "hidden"
     ratio: str = "hidden"
     lowest: dict = field(default_factory=dict)  # of groups: smallest ratio, word, cluster
+    asked: tuple | None = None  # of a rule on a ratio: what is compared, the verdict, the bound
     verdict: str = "no bound"
     bound: float = np.inf
     most: int | None = None  # the cluster where the groups differ most
@@ -210,6 +211,17 @@ class Reading:
         )
         if said:
             table.verdict, table.bound = said[1], float(said[2])
+        said = re.match(
+            r"The bound is (met|missed)\b.*between the (shares|rows) of two groups.* is (.*), "
+            r"and at least ([\d.]+) is asked for\.",
+            sentence,
+        )
+        if said:
+            table.asked = said[2], said[1] == "met", float(said[4])
+            # Beside the figure, the sentence says no more than the figure or the verdict.
+            figure = table.ratio if said[2] == "shares" else table.balance[:5]
+            known = f"{'at least' if said[1] == 'met' else 'below'} {said[4]}"
+            assert said[3] in (figure, known, "hidden")
         most = re.search(r"The groups differ most in cluster (\S+), which", self.words)
         table.most = most and most[1]
         for portrait in self.root.find("article", _class="portrait"):
@@ -364,6 +376,10 @@ class Attack:
             low = float(table.ratio)
             # Rounded down.
             self._ratios(table, x, groups, names, low, low + 0.001)
+        if table.asked is not None:
+            what, met, bound = table.asked
+            ends = (bound, None) if met else (None, bound)
+            self._ratios(table, x, groups, names, *ends, scaled=what == "shares")
         for g, (text, word, cluster) in table.lowest.items():
             places = names if cluster is None else [cluster]
             if text != "hidden":
@@ -375,7 +391,7 @@ class Attack:
                 self._ratios(table, x, [g], places, None, 0.8)
         return x
 
-    def _ratios(self, table, x, groups, names, low, high):
+    def _ratios(self, table, x, groups, names, low, high, *, scaled=True):
         """All ratios of these groups' rates to others' are at least low, and one at most high."""
         p, sizes, found = self.program, self.reading.sizes, []
         for k in names:
@@ -383,7 +399,7 @@ class Attack:
                 continue
             for g in groups:
                 for h in self.reading.groups:
-                    scale = sizes[g] / sizes[h]
+                    scale = sizes[g] / sizes[h] if scaled else 1.0
                     if g == h:
                         continue
                     if low is not None:

@@ -159,8 +159,10 @@ def convergence_charts(
         charts.append(_line(history["objective"], steps, "objective (per row, higher is better)"))
     if gap and len(model.fitted_.groups.names) > 1:
         # The history is of probabilities; beside it, a bound on labels would be misread.
-        bound = model.fitted_.rule.max_gap if bounded and model.gap_of == "probabilities" else None
-        charts.append(_line(history["gap"], steps, "gap of the probabilities", bound=bound))
+        bound = model.fitted_.rule.max_gap
+        shown = bounded and bound < inf and model.gap_of == "probabilities"
+        line = bound if shown else None
+        charts.append(_line(history["gap"], steps, "gap of the probabilities", bound=line))
     return charts
 
 
