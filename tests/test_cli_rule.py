@@ -87,7 +87,7 @@ def test_a_fit_keeps_a_balance_or_says_what_is_possible(folder):
     assert figures["rule"] == {"parameter": "min_balance", "bound": bound}
     assert figures["balance"] >= bound
     assert f"Bound met: the balance of the labels is {figures['balance']:.4f}, at least" in text
-    failed = run(*FAST, "--min-balance", "0.99", code=3)
+    failed = run(*FAST, "--min-balance", "1", code=3)
     assert f"cannot all have more than {best:.6g}" in " ".join(failed.stderr.split())
 
 

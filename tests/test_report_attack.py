@@ -33,15 +33,13 @@ def point(counts, bound):
     """A point of a front, with what a report reads of its model."""
     counts = np.asarray(counts, float)
     sizes = counts.sum(axis=1)
-    verdict = judge_counts(counts, [""] * len(counts), bound, min_group_size=1)
+    names = tuple(f"g{i}" for i in range(len(counts)))
+    verdict = judge_counts(counts, names, bound, min_group_size=1)
     model = SimpleNamespace(
         rates_=counts / sizes[:, None],
-        group_sizes_=sizes,
-        groups_=np.array([f"g{i}" for i in range(len(counts))]),
-        unjudged_groups_={},
         criterion="gap",
         gap_of="labels",
-        fitted_=SimpleNamespace(verdict=verdict),
+        fitted_=SimpleNamespace(verdict=verdict, groups=SimpleNamespace(names=names, sizes=sizes)),
         fairness_strength="auto",
         n_components=counts.shape[1],
     )
