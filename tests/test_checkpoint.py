@@ -78,6 +78,7 @@ def blobs():
     "settings",
     [
         pytest.param({}, id="full"),
+        pytest.param({"min_ratio": 0.9, "assignment": "aware"}, id="ratio", marks=pytest.mark.long),
         pytest.param(
             {"batch_size": 300, "fairness_sample_size": 600}, id="batches", marks=pytest.mark.long
         ),

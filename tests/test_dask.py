@@ -38,6 +38,8 @@ PATIENT = {
 FITS = {
     "blind, mixed, standardised": {"standardize": True, "max_gap": 0.05},
     "aware, mixed": {"assignment": "aware"},
+    "aware, ratio": {"assignment": "aware", "min_ratio": 0.9},
+    "balance": {"min_balance": 0.5},
     "em, numeric": {"solver": "em", "covariance_type": "full", "fairness_strength": 2.0},
     "batches": {"batch_size": 10_000, "standardize": True, "fairness_strength": 0},
     "batches by share": {"batch_size": 0.3, "assignment": "aware"},

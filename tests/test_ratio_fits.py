@@ -1,23 +1,28 @@
 """Fits with a rule on ratios: labels against a linear program, errors, margins, places of rows."""
 
+import warnings
 from collections.abc import Sequence
 from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog
+from sklearn.exceptions import ConvergenceWarning
 
 from cases import memory_table, solved
+from fairmix import FairMixture
 from fairmix.criteria import CRITERIA, Limit, MinBalance, MinRatio
+from fairmix.datasets import make_grouped_blobs
 from fairmix.kernels import LogitMap, hard_labels
 from fairmix.kernels.totals import FloatArray, IntArray, Rows
 from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
 from fairmix.solvers import Bound, Dual
 from fairmix.solvers.objective import Objective
-from repetition import long
+from repetition import long, times
 
 
 # ------------------------------------------------------- fixed components, by a linear program
@@ -96,3 +101,142 @@ def test_labels_of_fixed_components_cost_what_a_linear_program_costs(n_groups, s
     # The rule costs something, and labels no more than the optimum of shares of rows by 0.3 %.
     assert 1.005 * free < best
     assert best * (1 - 1e-7) <= cost <= 1.003 * best
+
+
+# ------------------------------------------------------------------------------------- errors
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"min_ratio": 0.8, "max_gap": 0.01}, "max_gap=0.01 and min_ratio=0.8 are two rules"),
+        ({"min_ratio": 0.8, "min_balance": 0.3}, "min_ratio=0.8 and min_balance=0.3 are two rules"),
+        ({"min_ratio": 0.8, "solver": "gd"}, "min_ratio=0.8 needs solver='dual' or 'em'"),
+        ({"min_balance": 0.2, "fairness_strength": 1.0}, "Set fairness_strength='auto'"),
+        ({"min_ratio": 0.0}, "'min_ratio' parameter"),
+        ({"min_ratio": 1.01}, "'min_ratio' parameter"),
+        ({"min_balance": -0.1}, "'min_balance' parameter"),
+        ({"min_ratio": 0.8, "margin": -0.1}, "'margin' parameter"),
+        ({"min_ratio": 0.8, "margin": "luck"}, "'margin' parameter"),
+        # 30 of 100 rows: the best possible is 30 / 70, rounded down.
+        (
+            {"min_balance": 0.43},
+            r"min_balance=0.43 is out of reach.*more than 0.428571,.*min_ratio",
+        ),
+    ],
+)
+def test_rules_that_cannot_be_kept_are_refused_in_words(settings, words):
+    X, groups = np.random.default_rng(0).normal(size=(100, 2)), np.repeat([0, 1], [30, 70])
+    with pytest.raises(ValueError, match=words):
+        FairMixture(2, **settings).fit(X, sensitive_features=groups)
+
+
+def test_the_best_balance_that_an_error_names_is_accepted():
+    X, groups = np.random.default_rng(0).normal(size=(100, 2)), np.repeat([0, 1], [30, 70])
+    FairMixture(2, min_balance=0.428571, assignment="aware", random_state=0).fit(
+        X, sensitive_features=groups
+    )
+
+
+# ------------------------------------------------------------------- where rows are, and streams
+def smallest_ratio_of(labels, groups, n_clusters=3) -> float:
+    """By counting."""
+    names = sorted(set(groups))
+    counts = [np.bincount(labels[groups == g], minlength=n_clusters) for g in names]
+    rates = np.stack([count / count.sum() for count in counts])
+    return float((rates.min(axis=0) / rates.max(axis=0)).min())
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, groups, _ = make_grouped_blobs(1500, 3, 2, separation=2.0, random_state=0)
+    return X, groups
+
+
+@pytest.mark.parametrize("assignment", ["aware", "blind"])
+def test_files_and_memory_have_the_same_labels(blobs, tmp_path, assignment):
+    X, groups = blobs
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(group=groups)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=400)
+    model = FairMixture(3, min_ratio=0.9, assignment=assignment, random_state=0)
+    model.fit(tmp_path / "rows.parquet", sensitive_features="group")
+    given = {"sensitive_features": groups} if assignment == "aware" else {}
+    far = model.predict(frame.drop(columns="group"), **given)
+    near = model.fit(frame, sensitive_features="group").labels_
+    np.testing.assert_array_equal(far, near)
+    assert smallest_ratio_of(near, groups) == pytest.approx(model.ratio_)
+    assert model.ratio_ >= 0.9
+
+
+def test_a_warm_start_keeps_a_stricter_rule(blobs):
+    X, groups = blobs
+    model = FairMixture(3, min_ratio=0.5, warm_start=True, random_state=0)
+    model.fit(X, sensitive_features=groups)
+    model.set_params(min_ratio=0.95).fit(X, sensitive_features=groups)
+    assert smallest_ratio_of(model.labels_, groups) >= 0.95
+    assert model.verdict_ == "met"
+
+
+@pytest.mark.parametrize("assignment", ["aware", long("blind")])
+def test_a_stream_keeps_a_ratio_on_its_sample(blobs, assignment):
+    X, groups = blobs
+    model = FairMixture(3, min_ratio=0.8, assignment=assignment, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for rows in np.array_split(np.arange(len(X)), 3):
+            model.partial_fit(X[rows], sensitive_features=groups[rows])
+    given = {"sensitive_features": groups} if assignment == "aware" else {}
+    # The sample of so short a stream is all of it.
+    ratio = smallest_ratio_of(model.predict(X, **given), groups)
+    assert model.ratio_ == pytest.approx(ratio)
+    assert (model.verdict_ == "met") == (ratio >= 0.8)
+    missed = any("below min_ratio" in str(one.message) for one in caught)
+    assert missed or model.verdict_ == "met"
+
+
+def test_a_stream_warns_of_a_balance_out_of_reach(blobs):
+    X, groups = blobs
+    keep = (groups == 0) | (np.arange(len(X)) % 3 == 0)
+    model = FairMixture(3, min_balance=0.99, assignment="aware", random_state=0)
+    with (
+        pytest.warns(ConvergenceWarning, match="below min_balance=0.99"),
+        pytest.warns(UserWarning, match=r"out of reach.* more than 0\.25"),
+    ):
+        model.partial_fit(X[keep], sensitive_features=groups[keep])
+    assert model.verdict_ == "missed"
+
+
+# ------------------------------------------------------------------------------------ margins
+def test_a_margin_makes_the_fit_stricter(blobs):
+    X, groups = blobs
+    kept = {
+        margin: FairMixture(3, min_ratio=0.8, margin=margin, assignment="aware", random_state=0)
+        .fit(X, sensitive_features=groups)
+        .ratio_
+        for margin in (0.0, 0.1, 0.5)
+    }
+    assert 0.8 <= kept[0.0] < 0.85
+    assert 0.9 <= kept[0.1] < 0.95
+    assert kept[0.5] > 0.99
+
+
+@pytest.mark.repeats
+@pytest.mark.parametrize("margin", [0.0, "chance"])
+def test_a_margin_of_chance_lets_fresh_rows_keep_the_rule(margin):
+    """Of fresh tables of the same size, 95 in 100 keep it where clusters are about even."""
+    n_rows, tables = 4000, times(40, 200)
+    rng = np.random.default_rng(0)
+
+    def drawn(n):
+        groups = rng.integers(2, size=n)
+        return rng.normal(size=(n, 2)) + 0.8 * groups[:, None], groups
+
+    X, groups = drawn(n_rows)
+    model = FairMixture(3, min_ratio=0.8, margin=margin, assignment="aware", random_state=0)
+    model.fit(X, sensitive_features=groups)
+    kept = []
+    for _ in range(tables):
+        X, groups = drawn(n_rows)
+        kept.append(smallest_ratio_of(model.predict(X, sensitive_features=groups), groups) >= 0.8)
+    if margin == "chance":
+        assert np.mean(kept) >= 0.9
+    else:
+        assert np.mean(kept) < 0.6

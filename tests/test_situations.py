@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from fairmix import FairMixture
+from repetition import long
 
 MISSED = "above max_gap"
 NOT_JUDGED = "Not judged"
@@ -196,3 +197,143 @@ def test_met_is_what_the_labels_say(case, min_group_size):
     word = ("met for the judged groups" if small else "met") if met else "missed"
     assert model.verdict_ == word
     assert any(MISSED in message for message in messages) == (not met)
+
+
+# ------------------------------------------------------------------------- ratios and Balance
+@dataclass(frozen=True)
+class Rule:
+    """A situation, what is asked of the labels, and of how many clusters.
+
+    The bound of a Balance is a share of the best possible.
+    """
+
+    case: Situation
+    parameter: str
+    bound: float
+    clusters: int
+
+    def __str__(self) -> str:
+        return f"{self.parameter}-{self.bound}-{describe(self.case)}-{self.clusters}"
+
+
+def ratio(bound: float, *sizes: int, clusters: int = 3, **settings):
+    return Rule(situation(*sizes, **settings), "min_ratio", bound, clusters)
+
+
+def balance(bound: float, *sizes: int, clusters: int = 3, **settings):
+    return Rule(situation(*sizes, **settings), "min_balance", bound, clusters)
+
+
+RULES = [
+    ratio(0.8, 500, 300, **AWARE),
+    ratio(1, 500, 300),
+    balance(0.9, 500, 300),
+    ratio(1, 600, 300, 100, clusters=4, **AWARE),
+    ratio(0.8, 700, 500, 40, 5),
+    ratio(1, 900, 600, repeated=0.9, **AWARE),
+    balance(1, 900, 600, repeated=0.9, **AWARE, **SPLIT),
+    balance(0.9, 600, 400, 50, kind="mixed", **AWARE),
+    balance(0.9, 500, 300, 60, weighted=True),
+    ratio(0.9, 600, 300, gap_of="probabilities"),
+    ratio(0.9, 1200, 600, subsample=0.5),
+]
+LONG_RULES = [
+    *[ratio(bound, 500, 300, **AWARE) for bound in (0.5, 0.9, 0.99, 1)],
+    *[ratio(bound, 500, 300) for bound in (0.5, 0.8, 0.9, 0.99)],
+    *[balance(bound, 500, 300, **AWARE) for bound in (0.5, 0.9, 1)],
+    *[balance(bound, 500, 300) for bound in (0.5, 1)],
+    ratio(0.8, 35, 30, clusters=2, **AWARE),
+    ratio(0.8, 35, 30, clusters=2),
+    ratio(0.9, 5000, 300, clusters=20, **AWARE),
+    ratio(1, 15_000, 5000, clusters=8),
+    # More groups, some of them rare.
+    ratio(0.8, 600, 300, 100, clusters=4, **AWARE),
+    balance(0.9, 600, 300, 100, clusters=4),
+    ratio(0.8, 400, 300, 200, 100, 60, **AWARE),
+    ratio(0.9, *[300] * 12, **AWARE),
+    ratio(0.8, *[300] * 12),
+    ratio(0.8, *[150] * 40, **AWARE),
+    ratio(0.8, *[150] * 40),
+    ratio(0.8, 700, 500, 40, 5, **AWARE),
+    ratio(0.8, 700, 500, 40, 5, min_group_size=1, **AWARE),
+    balance(1, 700, 500, 40, 5),
+    ratio(0.8, 600, 1),
+    # Equal rows.
+    ratio(1, 900, 600, repeated=0.9, **AWARE, **SPLIT),
+    ratio(0.8, 900, 600, repeated=0.99),
+    balance(0.9, 900, 600, repeated=0.99, **SPLIT),
+    # Columns and covariances.
+    ratio(0.9, 600, 400, kind="categorical", **SPLIT),
+    *[ratio(0.8, 400, 200, covariance_type=c) for c in ("spherical", "tied-diag", "diag", "tied")],
+    ratio(0.9, 400, 200, covariance_type="full", **AWARE),
+    # Weights.
+    ratio(0.9, 500, 300, weighted=True, **AWARE),
+    ratio(1, 500, 300, weighted=True),
+    # Probabilities, fewer rows at a time, the paper's solver.
+    balance(1, 600, 300, 60, gap_of="probabilities", **AWARE),
+    ratio(0.9, 1200, 600, batch_size=256, **AWARE),
+    balance(0.9, 1200, 600, fairness_sample_size=300),
+    ratio(0.8, 300, 200, solver="em"),
+    balance(0.8, 300, 200, solver="em", gap_of="probabilities"),
+]
+
+
+def enough_in(counts: np.ndarray, values: np.ndarray, row: np.ndarray, rule: Rule, bound) -> bool:
+    """Whether a cluster keeps the rule. ``counts`` and ``row`` are weights of groups, and of rows.
+
+    At the best possible value one row more or less of the larger group would do, too.
+    """
+    low, high = int(values.argmin()), int(values.argmax())
+    if values[low] >= bound * values[high] - 1e-12:
+        return True
+    larger = low if counts[low] > counts[high] else high
+    step = row[larger]
+    down, up = values[low] + step * (larger == low), values[high] - step * (larger == high)
+    return rule.bound == 1 and down >= bound * up - 1e-12
+
+
+@pytest.mark.parametrize("rule", [*RULES, *map(long, LONG_RULES)], ids=str)
+def test_a_ratio_is_met_where_the_counts_say_so(rule):
+    X, names, weight = make(rule.case)
+    settings = {"min_group_size": 30, "gap_of": "labels"} | rule.case.settings
+    w = np.ones(len(names)) if weight is None else weight
+    rows = {name: int((names == name).sum()) for name in sorted(set(names))}
+    judged = [name for name, count in rows.items() if count >= settings["min_group_size"]]
+    sizes = np.array([w[names == name].sum() for name in judged])
+    scaled = rule.parameter == "min_balance"
+    bound = rule.bound * (sizes.min() / sizes.max() if scaled else 1.0)
+    model = FairMixture(rule.clusters, random_state=0, **{rule.parameter: bound}, **settings)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, sensitive_features=names, sample_weight=weight)
+    messages = [str(warning.message) for warning in caught]
+    if len(judged) < 2:
+        assert (model.verdict_, np.isnan(model.ratio_)) == ("not judged", True)
+        return
+    psi = np.eye(rule.clusters)[model.labels_]
+    on_labels = settings["gap_of"] == "labels"
+    if not on_labels:
+        given = {"sensitive_features": names} if model.assignment == "aware" else {}
+        psi = model.predict_proba(X, **given)
+    counts = np.stack([w[names == name] @ psi[names == name] for name in judged])
+    row = np.array([w[names == name].max() for name in judged])
+    # Balance compares rows, a ratio shares of each group.
+    values, row = (counts, row) if scaled else (counts / sizes[:, None], row / sizes)
+    filled = np.flatnonzero(values.max(axis=0) > 0)
+    smallest = min(values[:, k].min() / values[:, k].max() for k in filled)
+    if on_labels:
+        figure = model.balance_ if scaled else model.ratio_
+        assert figure == pytest.approx(smallest, abs=1e-9)
+        met = all(enough_in(sizes, values[:, k], row, rule, bound) for k in filled)
+    else:
+        met = smallest >= bound - 1e-6
+    small = len(judged) < len(rows)
+    word = ("met for the judged groups" if small else "met") if met else "missed"
+    assert model.verdict_ == word
+    assert any(f"below {rule.parameter}" in message for message in messages) == (not met)
+    if met:
+        assert len(filled) == rule.clusters
+        assert (counts > 0).all()
+    # An aware map can place each row alone, unless equal rows must stay together.
+    if model.assignment == "aware" and not (rule.case.repeated and model.ties == "together"):
+        assert met

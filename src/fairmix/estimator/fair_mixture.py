@@ -559,7 +559,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         bounded = data.groups is not None and self.fairness_strength == "auto"
         if bounded and not SOLVERS[self.solver].tilts:
             raise ValueError(
-                f"solver={self.solver!r} with fairness_strength='auto' meets max_gap in many "
+                f"solver={self.solver!r} with fairness_strength='auto' meets a bound in many "
                 "rounds over all rows, which a stream does not allow. Set fairness_strength to a "
                 "number, or solver='dual'."
             )
@@ -567,7 +567,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         groups = take_groups(X, sensitive_features, self.missing_groups)[1]
         # The first two are those that `fit` would draw.
         seeds = self._seeds(3)
-        fitted = learn(settings, data, seeds[:2], warm=self._warm)
+        fitted = learn(settings, data, seeds[:2], warm=self._warm, streamed=True)
         return Stream.begin(
             settings,
             fitted,

@@ -89,6 +89,7 @@ def learn(
     warm: Model | None = None,
     checkpoint: Checkpoint | None = None,
     watch: Watch = lambda _: nullcontext(),
+    streamed: bool = False,
 ) -> Fitted:
     """Fit a mixture to data.
 
@@ -106,6 +107,8 @@ def learn(
         Where an unfinished fit is kept.
     watch : callable
         Entered for each climb with the most iterations, if that is known; gets each iteration.
+    streamed : bool
+        Whether more rows will come, with which a Balance that is out of reach may come within it.
 
     Returns
     -------
@@ -114,7 +117,7 @@ def learn(
     with one_blas_thread():
         columns, store = data.columns, data.store(data.columns)
         _check_rows(store, settings)
-        check_limit(settings, data.groups, store)
+        check_limit(settings, data.groups, store, streamed=streamed)
         # Before columns are standardised, because certificates compare rows as users give them.
         training_rows = TrainingRows.of(store) if isinstance(store, MemoryStore) else None
         moments = store.summary.moments
@@ -348,8 +351,13 @@ def _repeats(settings: Settings, fitted: Fitted, table: Table) -> str:
     )
 
 
-def check_limit(settings: Settings, groups: Groups | None, store: Store) -> None:
-    """Refuse what groups of these sizes cannot have, and numbers for attributes there are not."""
+def check_limit(
+    settings: Settings, groups: Groups | None, store: Store, *, streamed: bool = False
+) -> None:
+    """Refuse what groups of these sizes cannot have, and numbers for attributes there are not.
+
+    A stream, whose groups may grow, is warned of the former.
+    """
     limit, membership = settings.limit, Seats.of(groups).membership
     if groups is None or len(groups.names) < 2:
         return
@@ -371,11 +379,16 @@ def check_limit(settings: Settings, groups: Groups | None, store: Store) -> None
         best, bound = best_balance(sizes[part]), limit.of(title).bound
         if bound > best + ROUNDING:
             among = f" of {title}" if title else ""
-            raise ValueError(
+            # Rounded down: a number that is named here must be one that is accepted.
+            said = (
                 f"min_balance={bound:g} is out of reach: clusters cannot all have more than "
-                f"{best:.6g}, the size of the smallest judged group{among} over that of the "
-                "largest. Lower min_balance, or set min_ratio, whose best value is 1."
+                f"{np.floor(best * 1e6) / 1e6:.6f}, the size of the smallest judged group{among} "
+                "over that of the largest. Lower min_balance, or set min_ratio, whose best value "
+                "is 1."
             )
+            if not streamed:
+                raise ValueError(said)
+            notify(said)
 
 
 def _check_rows(store: Store, settings: Settings) -> None:
