@@ -8,6 +8,7 @@ rest is a whole file.
 
 from __future__ import annotations
 
+import json
 import struct
 import warnings
 from pathlib import Path
@@ -15,17 +16,35 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from typer.testing import CliRunner
 
 from fairmix import FairMixture, load
+from fairmix.cli import app
 from fairmix.export.model_file import ModelFileError
 from fairmix.export.model_file.archive import pack, unpack
+from fairmix.system.clean import clean
 
 KEPT = sorted(Path(__file__).parents[1].glob("tests/models/schema-*/*.fairmix"))
 MEMBERS = [unpack(path.read_bytes()) for path in KEPT]
 WHOLE, EDITED = 255, 128
 # Place and number; place, how many bytes go, and bytes that come.
 NUMBER, PIECE = struct.Struct("<Hd"), struct.Struct("<HB7s")
-DICTIONARY = (b"1e308", b"-1", b"0.0", b"null", b"true", b"[]", b"{}", b'"a"', b"1e-308", b"[[")
+DICTIONARY = (
+    *(b"1e308", b"-1", b"0.0", b"null", b"true", b"[]", b"{}", b'"a"', b"1e-308", b"[["),
+    # What was let in, or ended in a traceback, before.
+    *(b"1" + b"0" * 40, b'"\\ud800"', b'"\\u001b[2J"', b'"facts": 3', b'"sensitive": 3', b"5.0"),
+)
+FORGED: dict[str, tuple[str, str, Any]] = {
+    "gap": ("fitted", "gap_", -1e308),
+    "balance": ("fitted", "balance_", 5),
+    "sizes": ("groups", "sizes", [0, 0]),
+    "components": ("parameters", "n_components", 10**18),
+    "digits": ("parameters", "max_gap", 10**400),
+    "half": ("groups", "names", ["\ud800", "b"]),
+    "escape": ("groups", "names", ["\x1b[2J", "b"]),
+    "facts": ("metadata", "facts", 3),
+    "sensitive": ("metadata", "sensitive", 3),
+}
 # Characters of an error: more is not a message that somebody reads.
 LONGEST = 2000
 # Numbers of the rows that a loaded model is tried on: usual ones, and one far away.
@@ -42,6 +61,14 @@ def seeds() -> dict[str, bytes]:
             for value in (0.0, 1e6, -1e300, 1e-300):
                 edit = bytes([number + EDITED, place]) + NUMBER.pack(0, value)
                 found[f"{path.stem}-{name}-{value:g}"] = edit
+    # What was let in, or ended in a traceback, before: values that no fit gives.
+    for number, (path, members) in enumerate(zip(KEPT, MEMBERS, strict=True)):
+        document = json.loads(members["model.json"])
+        place = sorted(members).index("model.json")
+        for name, (section, key, value) in FORGED.items():
+            forged = document | {section: document[section] | {key: value}}
+            content = json.dumps(forged).encode("ascii")
+            found[f"{path.stem}-forged-{name}"] = bytes([number, place]) + content
     return found
 
 
@@ -112,6 +139,14 @@ def try_model(model: FairMixture) -> str:
     return "loaded"
 
 
+def tell(path: Path) -> None:
+    """``fairmix info`` tells what the file holds, and nothing gives an order to a terminal."""
+    for words in ([], ["--json"]):
+        told = CliRunner().invoke(app, ["info", str(path), *words])
+        assert told.exit_code == 0, told.exception
+        assert clean(told.output) == told.output, told.output
+
+
 def check(data: bytes, folder: Path) -> str:
     """What became of an input; raises where the reader breaks its promise."""
     path = folder / "model.fairmix"
@@ -124,4 +159,5 @@ def check(data: bytes, folder: Path) -> str:
             if "\n" in str(error) or len(str(error)) > LONGEST:
                 raise AssertionError("the error is not one short line") from error
             return "refused"
+        tell(path)
         return try_model(model)

@@ -7,14 +7,18 @@ content of the file.
 from __future__ import annotations
 
 import gzip
+import os
 import warnings
 from pathlib import Path
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from typer.testing import CliRunner
 
 from fairmix import FairMixture
+from fairmix.cli import app
 from fairmix.input.guesses import guess_columns
+from fairmix.system.clean import clean
 from fairmix.tables import FileBlocks, column_names
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".txt")
@@ -37,6 +41,12 @@ TEXTS = {
     "headless": b"1,2,3\n4,5,6\n7,8,9\n",
     "bytes": b"a,b\n\x00\xff,2\n\x80,3\n",
     "dates": b"a,b\n2020-01-01,1\n2021-02-03,2\n",
+    # What hung, or ended in a traceback, before.
+    "wide": b",".join(b"c%d" % j for j in range(600)) + b"\n" + (b"1," * 599 + b"2\n") * 2,
+    "escape": b"a\x1b[2J,b,g\n1,2,u\x1b[2J\n3,4,v\n",
+    "open": b'a,b,g\n"1,2,u\n3,4,v\n',
+    "zeros": b"a,b,g\n1,2,-0.0\n3,4,0.0\n5,6,1\n",
+    "digits": b"a,b,g\n1" + b"0" * 400 + b",2,u\n3,4,v\n",
 }
 
 
@@ -52,6 +62,7 @@ def check(data: bytes, folder: Path) -> str:
     choice = data[0] if data else 0
     path = folder / f"data{SUFFIXES[choice % 4]}"
     path.write_bytes(data[1:])
+    _command(path, named=bool(choice & 4))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -64,6 +75,29 @@ def check(data: bytes, folder: Path) -> str:
             return "refused"
         finally:
             path.unlink()
+
+
+def _command(path: Path, *, named: bool) -> None:
+    """The command line ends with one of its codes and clean text, and keeps its input."""
+    before = path.read_bytes()
+    out = path.with_name("out")
+    words = ["fit", str(path), "-k", "1", "--no-front", "-o", str(out), "--force", "--jobs", "1"]
+    words += ["-s", "g" if named else "b", "--min-group-size", "1"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code in (0, 2, 3), (done.output, done.exception)
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    assert clean(done.output) == done.output, done.output
+    assert path.read_bytes() == before
+    if done.exit_code == 0:
+        labels, again = out / "labels.parquet", ["predict", str(out / "model.fairmix"), str(path)]
+        done = CliRunner().invoke(app, [*again, "--out", str(labels), "--force"])
+        assert done.exit_code in (0, 3), (done.output, done.exception)
+        link = path.with_name("link.csv")
+        os.link(path, link)
+        done = CliRunner().invoke(app, [*again, "--out", str(link), "--force"])
+        link.unlink()
+        assert done.exit_code == 2, done.output
+        assert path.read_bytes() == before
 
 
 def _fit(path: Path, *, named: bool, standardize: bool) -> str:

@@ -275,3 +275,76 @@ def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
         replace_file(path, b"new")
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+# ------------------------------------------------------------------ a file that is damaged
+class StoppedError(Exception):
+    """Where a fit is stopped."""
+
+
+def write_checkpoint(path, monkeypatch):
+    """A checkpoint of the first pass of a fit."""
+    write = Journal.write
+
+    def stop(self):
+        write(self)
+        raise StoppedError
+
+    X, groups, _ = make_grouped_blobs(300, 2, 2, separation=2.0, random_state=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "write", stop)
+        patch.setattr(journal, "EVERY", -1.0)
+        patch.setattr(journal, "PATIENCE", -1.0)
+        with pytest.raises(StoppedError):
+            FairMixture(2, max_gap=0.1, random_state=0, checkpoint=path).fit(
+                X, sensitive_features=groups
+            )
+    return path.read_bytes()
+
+
+def complaint(path, identity):
+    """Why a checkpoint is refused, empty if it is not; anything but a ValueError is a failure."""
+    try:
+        Journal(path, identity)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_a_flipped_bit_is_one_clear_error_or_harmless(tmp_path, monkeypatch, record_property):
+    path = tmp_path / "fit.npz"
+    content = write_checkpoint(path, monkeypatch)
+    identity = journal.read_identity(path)
+    rng = np.random.default_rng(0)
+    # The names and heads of the arrays, and some places anywhere.
+    heads = [i for i in range(len(content)) if b"NUMPY" in content[max(0, i - 100) : i + 1]]
+    places = np.unique([*heads, *rng.integers(len(content), size=2000)])[:: times(8, 1)]
+    refused = 0
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        if said := complaint(path, identity):
+            refused += 1
+            assert "\n" not in said
+            assert "Delete the file to start anew" in said
+    assert refused > len(places) // 2
+    record_property("flipped", len(places))
+    record_property("refused", refused)
+
+
+def test_a_checkpoint_that_could_not_be_written_is_told_at_the_start(tmp_path, monkeypatch):
+    X, groups, _ = make_grouped_blobs(300, 2, 2, random_state=0)
+    monkeypatch.setattr(Table, "_pass", lambda *_: pytest.fail("a pass was made"))
+    model = FairMixture(2, random_state=0, checkpoint=tmp_path / "missing" / "fit.npz")
+    with pytest.raises(FileNotFoundError, match=r"there is no folder '.*missing'. Make it"):
+        model.fit(X, sensitive_features=groups)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_checkpoint_that_is_no_file(tmp_path, make):
+    make(tmp_path / "fit.npz")
+    X, groups, _ = make_grouped_blobs(300, 2, 2, random_state=0)
+    model = FairMixture(2, random_state=0, checkpoint=tmp_path / "fit.npz")
+    with pytest.raises(ValueError, match=r"is no regular file. Give another path"):
+        model.fit(X, sensitive_features=groups)

@@ -240,3 +240,52 @@ def test_a_wide_tied_covariance_is_refused_before_its_logits(tmp_path):
     path.write_bytes(pack(members))
     with pytest.raises(ModelFileError, match="too large to be held"):
         load(path)
+
+
+# ------------------------------------------------------------------ ranges, and fields that agree
+FORGED: dict[str, tuple[str, Any, str]] = {
+    "gap below 0": ("fitted.gap_", -1e308, "gap_ is -1e\\+308, not a number from 0"),
+    "another gap": ("fitted.gap_", 0.5, "gap_ is not the gap of what gap_of names"),
+    "balance above 1": ("fitted.balance_", 5.0, "balance_ is 5.0, above 1"),
+    "strength below 0": ("fitted.fairness_strength_", -1.0, "fairness_strength_ is -1.0, not"),
+    "no rows": ("groups.sizes", [0] * len(DOCUMENT["groups"]["sizes"]), "whole numbers from 1"),
+    "components": (
+        "parameters.n_components",
+        10**18,
+        "among the parameters, beside",
+    ),
+    "a long number": ("parameters.max_gap", 10**400, "max_gap is a whole number of about 2 to the"),
+    "a long figure": ("fitted.gap_", 10**400, "gap_ is 1000000.*not a number"),
+    "half a name": ("groups.names", ["\ud800", "b"], "groups: names has a name with half of a"),
+    "half a column": (
+        "columns.names",
+        ["\udc00", *DOCUMENT["columns"]["names"][1:]],
+        "columns: names has a name with half of a character",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_values_that_no_fit_gives(tmp_path, name):
+    place, value, match = FORGED[name]
+    refuse(changed(place, value), tmp_path, match)
+
+
+def test_gaps_of_other_rates(tmp_path):
+    document = copy.deepcopy(DOCUMENT)
+    document["fitted"] |= {"gap_": 0.25, "label_gap_": 0.25, "soft_gap_": 0.25}
+    refuse(json.dumps(document), tmp_path, "gap_ is 0.25, but its rates have")
+
+
+@pytest.mark.parametrize(
+    ("rates", "match"),
+    [([[2.0, -1.0]], "no shares"), ([[0.2, 0.2]], "do not add up to 1")],
+)
+def test_rates_that_are_no_shares(tmp_path, rates, match):
+    shape = len(DOCUMENT["groups"]["names"]), DOCUMENT["mixture"]["n_components"]
+    forged = np.zeros(shape)
+    forged[:, :2] = rates
+    path = tmp_path / "model.fairmix"
+    path.write_bytes(pack(MEMBERS | {"rates.npy": array_bytes(forged)}))
+    with pytest.raises(ModelFileError, match=match):
+        load(path)

@@ -52,7 +52,7 @@ def _facts(model: FairMixture) -> dict[str, Any]:
     sizes = zip(list(model.fitted_.groups.names), model.fitted_.groups.sizes.tolist(), strict=True)
     facts = metadata.get("facts")
     own = {
-        "clusters": int(model.n_components),
+        "clusters": model.fitted_.n_components,
         "weights": [round(float(weight), 4) for weight in model.weights_],
         "numeric": [str(names[j]) for j in columns.numeric],
         "categorical": [str(names[j]) for j in columns.categorical],

@@ -81,7 +81,7 @@ def _label(model: FairMixture, data: InputFiles, path: Path) -> IntArray:
     from fairmix.export.labels import LabelFile
 
     features = tuple(model.feature_names_in_.tolist())
-    sizes = np.zeros(model.n_components, dtype=np.int64)
+    sizes = np.zeros(model.fitted_.n_components, dtype=np.int64)
     with LabelFile(path) as file:
         for block, _, labels in labelled_blocks(model, data, features):
             file.add(labels, block.kept)

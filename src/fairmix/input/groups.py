@@ -47,6 +47,8 @@ SEPARATOR = " & "
 PART_ROWS = 2**20
 # Up to so many kinds of texts, a comparison with each is faster than Arrow.
 FEW_TEXTS = 6
+# Characters of a name in an error message: of a longer one its beginning says enough.
+LONGEST = 80
 UNKNOWN_TITLE = "group"
 MISSING = -1
 # Combinations of groups of several attributes, at most: samples have some rows of each.
@@ -848,7 +850,8 @@ def _check_names(names: Sequence[str], argument: str) -> None:
 
 def listed(names: Sequence[str]) -> str:
     """Names as error messages show them."""
-    shown = ", ".join(repr(name) for name in names[:SHOWN])
+    cut = (name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in names[:SHOWN])
+    shown = ", ".join(map(repr, cut))
     return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
 
 

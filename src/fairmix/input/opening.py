@@ -14,7 +14,15 @@ from fairmix.input.columns import Columns, Tabular, as_frame, categorical_positi
 from fairmix.input.data import MemoryData
 from fairmix.input.floats import as_floats
 from fairmix.input.frames import FrameData, Frames, Roles, learn_frames
-from fairmix.input.groups import SHOWN, Groups, MissingGroups, Seats, encode_groups, listed_groups
+from fairmix.input.groups import (
+    SHOWN,
+    Groups,
+    MissingGroups,
+    Seats,
+    encode_groups,
+    listed,
+    listed_groups,
+)
 from fairmix.input.sources import FileSource, Opening, Source, in_blocks, open_source
 from fairmix.kernels.totals import FloatArray
 from fairmix.system.notices import notify
@@ -222,7 +230,7 @@ def feature_names(names: list[str], roles_of_others: tuple[str, ...]) -> tuple[s
     """The columns that are left as features."""
     features = tuple(name for name in names if name not in roles_of_others)
     if not features:
-        raise ValueError(f"X has the columns {names}, none of which is left as a feature.")
+        raise ValueError(f"X has the columns {listed(names)}, none of which is left as a feature.")
     return features
 
 
@@ -256,13 +264,13 @@ def named_columns(value: Any, argument: str, names: list[str]) -> tuple[str, ...
     if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
         raise ValueError(
             f"{argument} is a {type(value).__name__}, but X is not in memory. Give the name of a "
-            f"column of X, which has {names}; beside a Dask collection, another collection."
+            f"column of X, which has {listed(names)}; beside a Dask collection, another collection."
         )
     unknown = [name for name in named if name not in names]
     if unknown:
         raise ValueError(
             f"{argument}={value!r} names {unknown[0]!r}, which is not a column of X. "
-            f"It has {names}."
+            f"It has {listed(names)}."
         )
     # A name given twice would make each group its own intersection with itself.
     return tuple(dict.fromkeys(named))

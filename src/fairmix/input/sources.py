@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmix.input.frames import Frames
+from fairmix.input.groups import listed
 from fairmix.kernels.totals import IntArray, Rows
 from fairmix.system.threads import one_blas_thread
 from fairmix.tables import FileBlocks, Paths, block_rows_of, column_names, find_files, is_path
@@ -106,7 +107,7 @@ class FileSource:
             return known
         unknown = [name for name in self.columns if name not in known]
         if unknown:
-            raise ValueError(f"X has no column {unknown[0]!r}. It has {known}.")
+            raise ValueError(f"X has no column {unknown[0]!r}. It has {listed(known)}.")
         return list(self.columns)
 
     def open(self, opening: Opening) -> Frames:

@@ -294,12 +294,15 @@ def _check_figures(found: Mapping[str, float], rates: Array, rule: Rule) -> None
 
 
 def _check_agreement(parameters: Mapping[str, Any], model: Model) -> None:
-    """Refuse parameters that are not those of the mixture beside them."""
+    """Refuse parameters that no fit with the columns of this mixture could have."""
     asked, found = parameters.get("n_components"), model.mixture.n_components
-    if asked is not None and asked != found:
+    # They need not be equal: parameters may be set anew after a fit, for the next one. Both must be
+    # numbers of components that can be held.
+    most = MAX_BYTES // (8 * max(1, model.mixture.family.n_features))
+    if isinstance(asked, int) and asked > max(found, most):
         raise ModelFileError(
-            f"model.json: n_components is {reprlib.repr(asked)} among the parameters and {found} "
-            "in the mixture."
+            f"model.json: n_components is {reprlib.repr(asked)} among the parameters, beside a "
+            f"mixture of {found}; such a mixture is too large to be held."
         )
 
 
