@@ -169,7 +169,7 @@ FRAMES: dict[str, Row] = {
     "an empty column name": Odd(lambda: pd.DataFrame(X, columns=["", "b"]), check=same_as_array),
     "numbers as column names": Odd(lambda: pd.DataFrame(X), check=same_as_array),
     "the same name twice": Bad(
-        lambda: pd.DataFrame(X, columns=["a", "a"]), "unique column names, got:\n- 'a' 2 times"
+        lambda: pd.DataFrame(X, columns=["a", "a"]), "X has more than one column 'a'"
     ),
     "an index that repeats": Odd(lambda: pd.DataFrame(X, index=[7] * N), check=same_as_array),
     "names of two kinds": Bad(
