@@ -86,11 +86,10 @@ def fit(
     labels = f"labels.{labels_format}"
     files = [labels, MODEL, REPORT, METRICS]
     refuse_existing([out / name for name in files], force)
-    with screen.guarded():
-        refuse_inputs([out / name for name in files], data)
     # Everything is written to a folder of its own first, so a failure
     # leaves no half of the results.
     with screen.guarded(), folder_of(out) as folder:
+        refuse_inputs([out / name for name in files], data)
         rows = columns.open(data, sensitive, screen, hold_out=hold_out, seed=seed, n_jobs=jobs)
         if rows.n_bytes > memory * MEGABYTE and subsample is None and batch_size is None:
             screen.note(FASTER)
