@@ -142,7 +142,7 @@ def try_model(model: FairMixture) -> str:
 def tell(path: Path) -> None:
     """``fairmix info`` tells what the file holds, and nothing gives an order to a terminal."""
     for words in ([], ["--json"]):
-        told = CliRunner().invoke(app, ["info", str(path), *words])
+        told = CliRunner().invoke(app, ["info", str(path), *words], color=True)
         assert told.exit_code == 0, told.exception
         assert clean(told.output) == told.output, told.output
 

@@ -37,7 +37,8 @@ def fitted(groups=GROUPS):
 
 
 def run(*words):
-    return CliRunner().invoke(app, list(map(str, words)))
+    # As on a terminal: where colours are off, escape sequences are taken out on the way.
+    return CliRunner().invoke(app, list(map(str, words)), color=True)
 
 
 # ------------------------------------------------------------------ numbers that no float holds
