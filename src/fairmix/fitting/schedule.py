@@ -290,7 +290,8 @@ def solve(
     if solver.screens:
         levels = []
         if warm is None:
-            levels = [ground.rates.sample(SCHEDULE.search.rows, fit.rng)]
+            rows = SCHEDULE.search.rows(aware=task.aware)
+            levels = [ground.rates.sample(rows, fit.rng)]
             starts = fit.searched(recipe, task, mixture, levels[0])
         near = fit.near(ground.rates)
         if SCHEDULE.is_large(objective.table):

@@ -34,8 +34,9 @@ class Search:
 
     Attributes
     ----------
-    rows : int
-        Rows that it sees, at most.
+    rows_aware, rows_blind : int
+        Rows that it sees, at most. The rates of a blind map depend on who is in the sample, so it
+        needs more of them.
     starts, start_iterations : int
         Starts that are compared, and how long each is climbed.
     settle_iterations : int
@@ -59,14 +60,15 @@ class Search:
         covariance of its own would vanish.
     """
 
-    # Two blocks: with one, the sampling error of its rates hides which optimum is better.
-    rows: int = 32_768
+    # One block and two. With one, the sampling error of a blind map hides which optimum is better.
+    rows_aware: int = 16_384
+    rows_blind: int = 32_768
     # Decision record 0019 has what other numbers cost and bring.
     starts: int = 2
     start_iterations: int = 15
     settle_iterations: int = 25
     move_iterations: int = 20
-    climbs_aware: float = 0.6
+    climbs_aware: float = 0.9
     climbs_blind: float = 1.25
     patience: int = 8
     detour_every: int = 4
@@ -74,6 +76,10 @@ class Search:
     tighter: float = 0.3
     looser: float = 0.1
     towards_row: float = 0.75
+
+    def rows(self, *, aware: bool) -> int:
+        """Rows that a search sees, at most."""
+        return self.rows_aware if aware else self.rows_blind
 
     def iterations(self, recipe: Recipe, task: Task) -> int:
         """All iterations of a search."""
