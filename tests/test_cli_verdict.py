@@ -1,6 +1,7 @@
 """The verdict on the command line: five words, rare groups, held-out rows, missing groups."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -273,6 +274,7 @@ def test_a_comparison_shows_the_words(folder):
     found = run("compare", *given, "--test-size", "0.5")
     said = " ".join(found.stdout.split())
     assert f"fair mixture, aware {PART} (0.01)" in said
+    assert re.search(r"Smallest ratio: K-means 0\.\d{3}; .*fair mixture, aware 0\.\d{3}[;.]", said)
     assert "not judged: x (" in said
     assert "On held-out rows: fair mixture, blind missed" in said
     assert max(map(len, found.stdout.splitlines())) <= 80

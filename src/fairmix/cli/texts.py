@@ -200,6 +200,10 @@ def front_text(front: ParetoFront) -> str:
 def comparison_text(found: Comparison) -> str:
     """One line per method; a second table of the held-out rows."""
     parts = found.tables(MEASURES, RUN_COLUMNS)
+    # A column more would not fit.
+    ratios = [f"{row.method} {row.ratio:.3f}" for row in found.rows if not isnan(row.ratio)]
+    if ratios:
+        parts.append(wrapped(f"Smallest ratio: {'; '.join(ratios)}."))
     if found.unjudged:
         parts.append(wrapped(f"not judged: {listed_groups(found.unjudged, LISTED)}"))
     parts += [wrapped(text) for text in _verdicts(found)]
