@@ -19,7 +19,7 @@ from fairmix import FairMixture
 from fairmix.cli import app
 from fairmix.input.guesses import guess_columns
 from fairmix.system.clean import clean
-from fairmix.tables import FileBlocks, column_names
+from fairmix.tables import FileBlocks, column_names, find_files
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".txt")
 PACKED = 2  # the place of the packed one
@@ -67,6 +67,8 @@ def check(data: bytes, folder: Path) -> str:
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="Not judged: ")
+        warnings.filterwarnings("ignore", message=".* columns whose texts were read as numbers")
+        warnings.filterwarnings("ignore", message=".* the text is not UTF-8")
         try:
             return _fit(path, named=bool(choice & 4), standardize=bool(choice & 8))
         except ValueError as error:
@@ -101,7 +103,7 @@ def _command(path: Path, *, named: bool) -> None:
 
 
 def _fit(path: Path, *, named: bool, standardize: bool) -> str:
-    names = column_names(path)
+    names = column_names(find_files(path)[0])
     roles = guess_columns(FileBlocks(path), names)
     assert [role.name for role in roles] == names
     model = FairMixture(1, fairness_strength=0, max_iter=2, standardize=standardize, random_state=0)

@@ -16,6 +16,12 @@ HEAD = """\
 
 The output of `fairmix --help` and `fairmix COMMAND --help`, written by `scripts/generate commands`.
 For examples, see [the guide to the command line](how-to/command-line.md).
+
+All commands that read a table also take three options for text files, which few files need:
+`--decimal ,` (what stands before tenths, where values such as 1,234 leave it open),
+`--encoding NAME` (such as `latin-1`) and `--missing-token TEXT` (a cell that holds no value;
+repeatable).
+[Read text files](how-to/large-data.md#text-files) says what is found without them.
 """
 WIDTH = {"COLUMNS": "80", "TERMINAL_WIDTH": "80"}  # the usual terminal
 

@@ -38,9 +38,6 @@ BAD = {
     "empty.csv": ("", "Empty CSV file"),
     "header.csv": (HEAD, "has no rows"),
     "ragged.csv": (GOOD + "31,Oslo\n", "Expected 3 columns, got 2"),
-    "latin.csv": (GOOD.replace("Oslo", "Tromsø").encode("latin-1"), "Save it as UTF-8"),
-    "latin-header.csv": ("âge,town,sex\n1,a,f\n".encode("latin-1"), "Save it as UTF-8"),
-    "wide.csv": (GOOD.encode("utf-16"), "its text is UTF-16"),
     "late.csv": (late(), "'age' holds numbers, but 1 others: 'forty' in row 20,001"),
     "twice.csv": (GOOD.replace("town", "age", 1), "more than one column 'age'"),
     "nobody.csv": (GOOD.replace("sex", "gender", 1), "--sensitive sex: nobody.csv has no such"),
@@ -53,7 +50,7 @@ BAD = {
     "one-group.csv": (GOOD.replace(",m", ",f"), "--sensitive sex: it is always 'f'"),
     "ids.csv": (HEAD + "".join(f"1,a,{i}x\n" for i in range(999)), "too many for groups"),
     "alone.csv": ("sex\n" + "f\nm\n" * 30, "no column left to cluster by"),
-    "sheet.xlsx": ("PK", "is not a file to read"),
+    "sheet.xlsx": ("PK", "is a spreadsheet. Save the sheet as CSV"),
     "absent.csv": (None, "'absent.csv' matches no file"),
 }
 
@@ -172,7 +169,8 @@ def test_adult_as_uci_ships_it_needs_no_option(tmp_path, monkeypatch):
     assert "Bound met" in run.stdout
     assert "?" in frame["workclass"].to_numpy()
     table = FileBlocks("adult.data").read(0, 1)
-    assert table["workclass"].to_pylist() == frame["workclass"].tolist()
+    known = frame["workclass"].astype(object).where(frame["workclass"] != "?", None)
+    assert table["workclass"].to_pylist() == known.tolist()
     assert table["age"].to_pylist() == frame["age"].tolist()
 
 

@@ -11,10 +11,13 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmix import FairMixture
+from fairmix.datasets import write_census_like
 from fairmix.tables import BLOCK_ROWS, FileBlocks
 from repetition import long
 
@@ -341,3 +344,61 @@ def test_killed_workers_do_not_change_the_bits(own_client, tmp_path, monkeypatch
     assert passes > 20
     assert_same_bits(memory, far)
     assert set(pids) & set(processes(client)) == set(pids[how_many:])
+
+
+def prefixes(client):
+    """Names of the tasks so far, as the dashboard shows them."""
+    return set(client.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.task_prefixes]))
+
+
+def test_a_census_written_by_polars(client, tmp_path, capfd):
+    """Dictionaries without the metadata of pandas: Dask knows no categories."""
+    # One file by `write_census_like`, the others by Polars, whose strings are longer ones.
+    write_census_like(tmp_path / "0.parquet", 20_000)
+    frame = pl.read_parquet(tmp_path / "0.parquet")
+    for number in (1, 2):
+        frame.slice(5000 * number, 5000).write_parquet(tmp_path / f"{number}.parquet")
+    frame = pl.concat([frame, frame.slice(5000, 10_000)])
+    X = dd.read_parquet(tmp_path)
+    far, near = (fit(rows, "SEX", max_iter=2) for rows in (X, frame))
+    assert_same_bits(far, near)
+    assert far.groups_.tolist() == near.groups_.tolist() == ["female", "male"]
+    assert far.feature_names_in_.tolist() == near.feature_names_in_.tolist()
+    assert np.array_equal(far.predict(X).compute(), near.labels_)
+    steps = ("read", "measure", "cut", "look", "encoder", "e-step", "rates")
+    assert {f"fairmix {step}" for step in steps} <= prefixes(client)
+    assert "poorly aligned" not in capfd.readouterr().err
+
+
+def test_types_are_those_of_the_partitions(client):
+    """Some hold whole numbers, gaps only or no category; none of that is in Dask's description."""
+    frame = make_frame(6000).astype({"sex": "category"})
+    frame["a"] = frame["a"].round()
+    frame.loc[:1999, "colour"] = None
+    frame.loc[2000, "a"] = np.nan
+    parts = [frame[i : i + 2000].reset_index(drop=True) for i in range(0, 6000, 2000)]
+    parts = [p.assign(colour=p["colour"].cat.remove_unused_categories()) for p in parts]
+    parts[0]["a"] = parts[0]["a"].astype(np.int64)
+    X = dd.from_delayed([dask.delayed(p) for p in parts], meta=parts[2], verify_meta=False)
+    assert_same_bits(fit(X, max_iter=3), fit(frame, max_iter=3))
+    parts[1]["a"] = "many"
+    X = dd.from_delayed([dask.delayed(p) for p in parts], meta=parts[2], verify_meta=False)
+    with pytest.raises(ValueError, match=r"Column 'a' of X has double and .* Give it one type"):
+        fit(X)
+
+
+def test_messages_are_aligned(capfd):
+    numbers = np.frombuffer(b"x" + np.arange(9.0).tobytes(), np.uint8)
+    buffer = pa.py_buffer(numbers)[1:]
+    assert buffer.address % 8
+    odd = pa.Array.from_buffers(pa.float64(), 9, [None, buffer])
+    names = pa.array(["a", "b", None] * 3).dictionary_encode()
+    table = pa.table({"n": odd, "g": names})
+    made = on_dask._aligned(table)
+    assert made.equals(table)
+    assert all(b.address % 8 == 0 for b in made["n"].chunk(0).buffers() if b is not None)
+    made.group_by("n", use_threads=False).aggregate([([], "count_all")])
+    assert "poorly aligned" not in capfd.readouterr().err
+    table.group_by("n", use_threads=False).aggregate([([], "count_all")])
+    assert "poorly aligned" in capfd.readouterr().err
+    assert on_dask._aligned(made) is made

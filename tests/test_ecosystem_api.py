@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 PUBLIC = {
     "fairmix": [
         "FairMixture",
+        "FileSource",
         "IgnoredTargetWarning",
         "compare",
         "load",

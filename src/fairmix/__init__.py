@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from fairmix.estimator import FairMixture, load
     from fairmix.export import model_card, to_onnx
     from fairmix.input.groups import IgnoredTargetWarning
+    from fairmix.input.sources import FileSource
     from fairmix.studies import compare, pareto_front, select_n_components
 
 __all__ = [
     "FairMixture",
+    "FileSource",
     "IgnoredTargetWarning",
     "compare",
     "load",
@@ -29,6 +31,7 @@ __all__ = [
 # Where each name is. It is imported when first asked for, so that `import fairmix` costs nothing.
 _HOMES = {
     "FairMixture": "fairmix.estimator",
+    "FileSource": "fairmix.input.sources",
     "IgnoredTargetWarning": "fairmix.input.groups",
     "compare": "fairmix.studies",
     "load": "fairmix.estimator",

@@ -35,6 +35,8 @@ def audit(
     drop: o.Drop = None,
     missing: o.Incomplete = "error",
     missing_groups: o.MissingGroups = "error",
+    *,
+    text: o.TextOptions,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
     force: o.Force = False,
@@ -88,6 +90,7 @@ def audit(
             seed=seed,
             n_jobs=jobs,
             verbose=bool(screen.bars),
+            dialect=text.dialect(),
         )
         screen.note(gaps_text(rows))
         profile = profile_of(rows)

@@ -39,6 +39,8 @@ def compare(
     drop: o.Drop = None,
     missing: o.Incomplete = "error",
     missing_groups: o.MissingGroups = "error",
+    *,
+    text: o.TextOptions,
     criterion: o.Criterion = "gap",
     min_group_size: o.MinGroupSize = None,
     seed: o.Seed = 0,
@@ -62,7 +64,11 @@ def compare(
             X, groups = _bundled(screen, sensitive or ["sex"])
         else:
             choice = Choice.of(sensitive=sensitive, numeric=numeric, drop=drop)
-            how: dict[str, Any] = {"missing": missing, "missing_groups": missing_groups}
+            how: dict[str, Any] = {
+                "missing": missing,
+                "missing_groups": missing_groups,
+                "dialect": text.dialect(),
+            }
             X, groups = _read(screen, data, choice, how, rows, seed)
         found = compare_methods(
             None,

@@ -161,7 +161,7 @@ class InputFiles:
         direct = typed == pa.schema([self.blocks.schema.field(name) for name in columns])
         text = isinstance(self.blocks.sources[0], CsvSource)
         if direct and not (text or self.needed or self.hold_out):
-            yield FileSource([str(source.path) for source in self.blocks.sources], None, columns)
+            yield FileSource([source.file for source in self.blocks.sources], None, columns)
             return
         # A copy also spares the fit to parse text in every pass.
         path = folder / "rows.parquet"

@@ -32,6 +32,7 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("results"),
     force: o.Force = False,
     columns: o.ColumnOptions,
+    text: o.TextOptions,
     unknown: o.Unknown = None,
     hold_out: Annotated[
         float, typer.Option(metavar="SHARE", help="Rows kept for a certificate.")
@@ -70,7 +71,7 @@ def fit(
             "--hold-out is for a certificate of a map of rows, and with --ties split a label "
             "depends on the rows beside it. Choose one."
         )
-    count = o.read_clusters(clusters)
+    count, dialect = o.read_clusters(clusters), text.dialect()
     # Settings and outputs are checked before the data are opened: a pass over large files is slow.
     estimator = model.estimator(
         count,
@@ -90,7 +91,9 @@ def fit(
     # leaves no half of the results.
     with screen.guarded(), folder_of(out) as folder:
         refuse_inputs([out / name for name in files], data)
-        rows = columns.open(data, sensitive, screen, hold_out=hold_out, seed=seed, n_jobs=jobs)
+        rows = columns.open(
+            data, sensitive, screen, hold_out=hold_out, seed=seed, n_jobs=jobs, dialect=dialect
+        )
         if rows.n_bytes > memory * MEGABYTE and subsample is None and batch_size is None:
             screen.note(FASTER)
         found = fit_data(

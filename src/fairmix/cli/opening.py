@@ -76,8 +76,9 @@ def open_to_fit(path: str, choice: Choice, *, missing: str, **how: Any) -> Input
     missing : {"integrate", "drop-rows", "error"}
         What to do with rows that lack a value.
     **how
-        ``n_jobs`` and ``verbose`` of reading, ``missing_groups``, ``hold_out`` and ``seed`` of
-        `InputFiles`. With ``missing_groups="error"``, rows without a group can only be left out.
+        ``dialect``, ``n_jobs`` and ``verbose`` of reading, ``missing_groups``, ``hold_out`` and
+        ``seed`` of `InputFiles`. With ``missing_groups="error"``, rows without a group can only be
+        left out.
     """
     # Before the first look at the files, to be compared after the last.
     how |= {"seal": Seal.of(find_files(path), shown=how["verbose"])}
@@ -122,7 +123,7 @@ def open_for_model(
     # A frame of numbers is learned as an array, whose columns have no names of their own.
     names = tuple(model.feature_names_in_.tolist())
     # From the first file's header alone, so that the wrong file is refused before a pass over all.
-    known = column_names(find_files(path)[0])
+    known = column_names(find_files(path)[0], how["dialect"])
     lacking = [name for name in (*names, *sensitive) if name not in known]
     if lacking:
         raise ValueError(f"{path} lacks columns of the model: {listed(lacking)}. Add them.")
@@ -154,7 +155,11 @@ def _scan(
 
 
 def _reading(how: dict[str, Any]) -> dict[str, Any]:
-    return {"n_jobs": effective_n_jobs(how["n_jobs"]), "verbose": how["verbose"]}
+    return {
+        "dialect": how["dialect"],
+        "n_jobs": effective_n_jobs(how["n_jobs"]),
+        "verbose": how["verbose"],
+    }
 
 
 def _data(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fairmix.cli.files import InputFiles
     from fairmix.criteria import Limit
     from fairmix.results.verdict import Verdict
+    from fairmix.tables import Dialect
 
 AUTO = "auto"
 CHANCE = "chance"
@@ -58,8 +59,14 @@ def completions(names: Callable[[], Collection[str]]) -> Callable[[], list[str]]
 
 # Ranges are checked by the estimator: in the help they would take lines.
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="CSV, TSV or Parquet: a file, folder or pattern.")
+    str,
+    typer.Argument(metavar="DATA", help="CSV, Parquet, Feather: a file, folder or pattern."),
 ]
+# Hidden, because few files need them and the help fits a screen of 40 lines. The page of commands
+# lists them, and so do the notes on how a file was read.
+Decimal = Annotated[Literal[".", ","] | None, typer.Option(hidden=True)]
+Encoding = Annotated[str | None, typer.Option(hidden=True)]
+MissingToken = Annotated[list[str] | None, typer.Option(hidden=True)]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by fit.")]
 Sensitive = Annotated[
     list[str],
@@ -173,6 +180,24 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if the bound is not met.")]
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How text files are written, where they do not say it themselves."""
+
+    decimal: Decimal = None
+    encoding: Encoding = None
+    missing_token: MissingToken = None
+
+    def dialect(self) -> Dialect:
+        """What is known of text files."""
+        from fairmix.tables import Dialect
+
+        try:
+            return Dialect.of(self.decimal, self.encoding, self.missing_token or ())
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
 
 
 @dataclass(frozen=True)

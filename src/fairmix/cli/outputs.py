@@ -26,7 +26,8 @@ def refuse_existing(paths: Sequence[Path], force: bool) -> None:
 
 def refuse_inputs(outputs: Sequence[Path], data: str, *others: Path) -> None:
     """Refuse to write over what is read, whatever --force says and however it is spelled."""
-    inputs = [*find_files(data), *others]
+    # What is on another machine cannot be the same file.
+    inputs = [*(Path(file.path) for file in find_files(data) if not file.scheme), *others]
     for out in outputs:
         # By identity: links, hard links and ./ name the same file in other words.
         if out.exists() and any(file.exists() and out.samefile(file) for file in inputs):

@@ -47,6 +47,7 @@ def pareto(
     ] = 50_000,
     *,
     columns: o.ColumnOptions,
+    text: o.TextOptions,
     model: o.ModelOptions,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
@@ -72,13 +73,14 @@ def pareto(
         # Looked for, not imported: it is slow, and the answer is needed before the fits.
         if find_spec("matplotlib") is None:
             raise typer.BadParameter("--out draws a picture: pip install 'fairmix[plot]' first.")
+    dialect = text.dialect()
     estimator = model.estimator(
         clusters, missing_groups=columns.missing_groups, seed=seed, n_jobs=jobs
     )
     with screen.guarded():
         if out is not None:
             refuse_inputs([out / TABLE, out / PICTURE], data)
-        opened = columns.open(data, sensitive, screen, seed=seed, n_jobs=jobs)
+        opened = columns.open(data, sensitive, screen, seed=seed, n_jobs=jobs, dialect=dialect)
         X, groups = sampled(opened, fit_rows, rows)
         if len(X) < opened.n_rows:
             screen.note(f"{len(X):,} of {opened.n_rows:,} rows are fitted.")

@@ -27,6 +27,8 @@ def predict(
         typer.Option("--sensitive", "-s", metavar="NAME", help="Groups, for an aware model."),
     ] = None,
     missing: o.Missing = "integrate",
+    *,
+    text: o.TextOptions,
     force: o.Force = False,
     jobs: o.Jobs = -1,
     json: o.Json = False,
@@ -63,6 +65,7 @@ def predict(
             missing=missing,
             n_jobs=jobs,
             verbose=bool(screen.bars),
+            dialect=text.dialect(),
         )
         screen.note(gaps_text(rows))
         with file_of(out) as part:

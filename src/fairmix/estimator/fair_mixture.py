@@ -53,6 +53,7 @@ from fairmix.input.opening import (
     open_table,
     read_weights,
     take_groups,
+    weight_values,
 )
 from fairmix.input.sources import CollectionSource, in_blocks
 from fairmix.kernels.totals import IntArray, Rows
@@ -448,11 +449,13 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         ----------
         X : array-like or data frame of shape (n_rows, n_features), or path
             NumPy array, pandas, Polars or Arrow table. Or files: a path, a pattern such as
-            ``"data/*.parquet"``, a folder, or a list of these; Parquet, CSV or TSV, the last two
-            also with ``.gz``. Files are read block by block in every pass, in constant memory,
-            and give the bits of the same rows in a table. A column of a CSV file is numeric when
-            all its values are numbers. Or a Dask array or data frame, fitted on the workers of
-            the active ``distributed.Client``.
+            ``"data/*.parquet"``, a folder, an address such as ``"s3://..."``, a list of these, or
+            a `FileSource`; Parquet, Feather, CSV or TSV, the last two also with ``.gz``. Files are
+            read block by block in every pass, in constant memory, and give the bits of the same
+            rows in a table. A column of a text file is numeric when all its values are numbers.
+            Or a Polars ``LazyFrame``, a DuckDB relation, an Arrow reader or data set, and other
+            streams of Arrow: read once, and kept in a temporary file. Or a Dask array or data
+            frame, fitted on the workers of the active ``distributed.Client``.
         y : ignored
             For scikit-learn's conventions. Groups are ``sensitive_features``: a ``y`` without them
             is an `IgnoredTargetWarning`.
@@ -462,7 +465,8 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             mixture.
         sample_weight : array-like of shape (n_rows,) or str, default=None
             Weights of at least 0. A weight of 2 counts as two equal rows, so scale weights that
-            are shares to a mean of 1. For files the name of a column, with weights above 0.
+            are shares to a mean of 1. A str names a column of X, which is then not a feature; in
+            files the weights are above 0.
 
         Returns
         -------
@@ -475,16 +479,16 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         metadata = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
         with task(self, X=X, y=y, metadata=metadata):
             check = self._check(reset=True)
-            data = open_data(X, sensitive_features, sample_weight, self._reading(), check)
-            fitted = learn(
-                settings,
-                data,
-                self._seeds(2),
-                warm=self._warm,
-                checkpoint=self._checkpoint(),
-                watch=climbing(self),
-            )
-            data.check_unchanged()
+            with open_data(X, sensitive_features, sample_weight, self._reading(), check) as data:
+                fitted = learn(
+                    settings,
+                    data,
+                    self._seeds(2),
+                    warm=self._warm,
+                    checkpoint=self._checkpoint(),
+                    watch=climbing(self),
+                )
+                data.check_unchanged()
             # A new fit ends a stream; one that fails does not come here, and leaves it.
             self.__dict__.pop("_stream", None)
             self._publish(fitted)
@@ -496,7 +500,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         y: Any = None,
         *,
         sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | str | None = None,
     ) -> Self:
         """Learn from one more batch of a stream.
 
@@ -509,8 +513,9 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             As in ``fit``.
         sensitive_features : str, array-like or table, default=None
             Group of each row, as in ``fit``: with every batch of a stream, or with none.
-        sample_weight : array-like of shape (n_rows,), default=None
-            Weights of at least 0. A weight of 2 counts as two equal rows.
+        sample_weight : array-like of shape (n_rows,) or str, default=None
+            Weights of at least 0, or the column of X that holds them. A weight of 2 counts as two
+            equal rows.
 
         Returns
         -------
@@ -551,7 +556,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         settings: Settings,
         X: Any,
         sensitive_features: Any,
-        sample_weight: ArrayLike | None,
+        sample_weight: ArrayLike | str | None,
     ) -> Stream:
         """Fit the first batch."""
         reading, check = self._reading(), self._check(reset=True)
@@ -583,7 +588,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         stream: Stream,
         X: Any,
         sensitive_features: Any,
-        sample_weight: ArrayLike | None,
+        sample_weight: ArrayLike | str | None,
     ) -> MemoryStore:
         """The rows of a later batch that count."""
         names = stream.group_names
@@ -628,7 +633,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         Parameters
         ----------
         X : array-like or data frame of shape (n_rows, n_features), path or Dask collection
-            Columns as in ``fit``. Files as in ``fit`` are read block by block.
+            Columns as in ``fit``. Files and streams as in ``fit`` are read block by block.
         sensitive_features : str, array-like or table, default=None
             Group of each row, needed with ``assignment="aware"`` only. A blind map sees X only.
             For files the name of a column, or names.
@@ -750,7 +755,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         y: Any = None,
         *,
         sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | str | None = None,
     ) -> float:
         """Mean log-density of the rows.
 
@@ -760,8 +765,8 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             Columns as in ``fit``.
         y, sensitive_features : ignored
             For scikit-learn's conventions.
-        sample_weight : array-like of shape (n_rows,), default=None
-            Weights of the mean.
+        sample_weight : array-like of shape (n_rows,) or str, default=None
+            Weights of the mean, or the column of X that holds them.
 
         Returns
         -------
@@ -817,7 +822,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         X: Any,
         sensitive_features: Any,
         *,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | str | None = None,
         n_boot: int = 200,
         confidence: float = 0.95,
     ) -> FairnessTable | AttributeTables:
@@ -833,8 +838,8 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             Columns as in ``fit``.
         sensitive_features : str, array-like or table
             Group of each row.
-        sample_weight : array-like of shape (n_rows,), default=None
-            Weights of at least 0.
+        sample_weight : array-like of shape (n_rows,) or str, default=None
+            Weights of at least 0, or the column of X that holds them.
         n_boot : int, default=200
             Bootstrap samples.
         confidence : float, default=0.95
@@ -848,7 +853,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             same methods.
         """
         labels, values = self._labels(X, sensitive_features), group_values(X, sensitive_features)
-        seed = self._seeds(1)[0]
+        seed, sample_weight = self._seeds(1)[0], weight_values(X, sample_weight)
         if self.fitted_.groups.attributes:
             columns = attribute_columns(values, self.fitted_.groups)
             return AttributeTables(
@@ -866,7 +871,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         labels: IntArray,
         groups: Any,
         attribute: str,
-        sample_weight: ArrayLike | None,
+        sample_weight: Any,
         n_boot: int,
         confidence: float,
         seed: int,

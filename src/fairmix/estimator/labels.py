@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -44,13 +45,13 @@ def file_labels(
     source, given = open_source(X, sensitive_features=sensitive_features)
     if output is None:
         raise ValueError(
-            f"X={X!r} names files, whose labels need not fit in memory. Give output, a Parquet "
-            "file to write them to."
+            f"X={X!r} is not in memory, and its labels need not fit there. Give output, a "
+            "Parquet file to write them to."
         )
     # The output replaces a file of its name, which must not be one that is read.
     if isinstance(source, FileSource):
         files = find_files(source.paths)
-        if Path(output).exists() and any(Path(output).samefile(file) for file in files):
+        if Path(output).exists() and any(Path(output).samefile(f) for f in files if not f.scheme):
             raise ValueError(f"output={str(output)!r} is one of the files of X. Give another path.")
     model, names = fitted.model, source.names
     sensitive: tuple[str, ...] = ()
@@ -62,19 +63,18 @@ def file_labels(
     roles = Roles(feature_names(names, others), sensitive)
     check_feature_names(roles.features, check, named=source.named)
     # Without batches: blocks must be the runs in which `Ties` looks for equal rows.
-    frames = open_frames(
-        source, roles, model.columns.categorical, replace(reading, batch_size=None)
-    )
-    reader = Reader(
-        roles,
-        replace(model.columns, ignore_unknown=ignore_unknown),
-        fitted.groups if sensitive else None,
-        fitted.seats,
-        frames.block_rows,
-        reading.missing_groups,
-        model.ties,
-    )
-    with one_blas_thread():
+    whole = replace(reading, batch_size=None)
+    with ExitStack() as end, one_blas_thread():
+        frames = open_frames(source, roles, model.columns.categorical, whole, end)
+        reader = Reader(
+            roles,
+            replace(model.columns, ignore_unknown=ignore_unknown),
+            fitted.groups if sensitive else None,
+            fitted.seats,
+            frames.block_rows,
+            reading.missing_groups,
+            model.ties,
+        )
         return write_labels(model, frames.map(reader, keep=0), output)
 
 

@@ -71,8 +71,8 @@ class EstimatorCheck:
             with as_floats("X"):
                 return np.asarray(validate_data(self.estimator, X, reset=self.reset, **how))
         check_types(frame, self.categorical_features)
-        # X itself, because an array of its values has no names.
-        self.names(X)
+        # The frame, because an array of its values has no names.
+        self.names(frame.to_native())
         # A table without rows goes on, so that scikit-learn's own message refuses it.
         if categorical and len(frame):
             return frame
@@ -90,7 +90,8 @@ def _refuse_silent_conversions(X: Any) -> None:
     if in_blocks(X):
         raise ValueError(
             f"X is a {type(X).__name__}, which only fit and predict take. Give a table: "
-            "X.compute()."
+            "X.compute() of a Dask collection, X.collect() of a lazy frame, X.read_all() of a "
+            "reader."
         )
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         masked = np.count_nonzero(np.ma.getmaskarray(X))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fairmix.input.groups import MISSING, encode_labels, listed
 from fairmix.kernels.totals import FloatArray, IntArray, Rows
+from fairmix.tables import index_columns
 
 # Kinds of NumPy's types that are numbers.
 NUMBERS = ("b", "i", "u", "f")
@@ -30,6 +31,11 @@ CATEGORICAL_DTYPES = (nw.Categorical, nw.Enum, nw.String, nw.Boolean, nw.Object)
 
 def as_frame(X: object) -> nw.DataFrame[Any] | None:
     """X as a data frame, or None when it is none."""
+    if isinstance(X, pa.RecordBatch):
+        X = pa.Table.from_batches([X])
+    if isinstance(X, pa.Table) and (index := index_columns(X.schema)):
+        # It came from pandas, where the index is no column.
+        X = X.drop_columns([name for name in index if name in X.column_names])
     try:
         native = nw.from_native(X, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError:

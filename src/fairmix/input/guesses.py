@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairmix.tables import FileBlocks, Frame
+from fairmix.tables.numbers import number_like
 from fairmix.tables.values import by_value
 
 __all__ = ["FEATURES", "Guess", "guess_columns"]
@@ -26,7 +27,7 @@ FEW_ROWS = 20
 NEARLY_ALL = 0.95
 # Texts that are mostly numbers: somebody meant numbers.
 MOSTLY = 0.9
-NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+SCIENTIFIC = r"^[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+$"
 CLOCK = r"([ T]\d{1,2}:\d{2}.*)?$"
 DATE = rf"^(\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{4}}){CLOCK}"
 # Names of identifiers: id, ID, user_id, userId, id2, uuid, key, index, but not "paid".
@@ -223,7 +224,7 @@ def _sketch(column: pa.ChunkedArray) -> Sketch:
     sketch = Sketch(column.type, len(column), column.null_count, _few(values), len(values))
     if pa.types.is_boolean(column.type):
         return sketch
-    numbers = pc.match_substring_regex(values, NUMBER)
+    numbers = pc.or_(number_like(values), pc.match_substring_regex(values, SCIENTIFIC))
     words = pc.filter(values, pc.invert(numbers))
     odd = (pc.index(column, words[0]).as_py(), words[0].as_py()) if len(words) else None
     return replace(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -83,33 +85,41 @@ class Reading:
     verbose: bool = False
 
 
+@contextmanager
 def open_data(
     X: Any, sensitive_features: Any, sample_weight: Any, reading: Reading, check: FeatureCheck
-) -> MemoryData | FrameData:
-    """Data to learn from: a table in memory, files, a Dask collection, or any other source."""
+) -> Iterator[MemoryData | FrameData]:
+    """Data to learn from: a table in memory, files, a Dask collection, or any other source.
+
+    Files that a source needs for the time being are gone at the end.
+    """
     if not in_blocks(X):
-        return open_table(X, sensitive_features, sample_weight, reading, check)
+        yield open_table(X, sensitive_features, sample_weight, reading, check)
+        return
     if reading.ties is not None and reading.batch_size is not None:
         raise ValueError(
             f"batch_size={reading.batch_size} cuts what is not in memory into other blocks than "
             "those in which ties='split' looks for equal rows. Set batch_size=None (subsample "
             "also sees fewer rows), or give a table in memory."
         )
-    data = _open_frames(X, sensitive_features, sample_weight, reading, check)
-    groups = _judged(data.groups, reading)
-    return replace(data, groups=groups, ties=_shared(groups, reading))
+    with ExitStack() as end:
+        data = _open_frames(X, sensitive_features, sample_weight, reading, check, end)
+        groups = _judged(data.groups, reading)
+        yield replace(data, groups=groups, ties=_shared(groups, reading))
 
 
 def open_table(
     X: Any,
     sensitive_features: Any,
-    sample_weight: ArrayLike | None,
+    sample_weight: ArrayLike | str | None,
     reading: Reading,
     check: FeatureCheck,
 ) -> MemoryData:
     """Data of a table in memory."""
     X, groups, aside = take_groups(X, sensitive_features, reading.missing_groups, each=reading.each)
     weight = read_weights(sample_weight, X)
+    if isinstance(sample_weight, str):
+        X, aside = _without(X, sample_weight), (*aside, sample_weight)
     if weight is not None:
         _check_weights(weight, groups)
     # Rows without weight do not help a group to be large enough.
@@ -155,28 +165,54 @@ def group_columns(X: Any, sensitive_features: Any) -> tuple[str, ...]:
     # A list as long as the table holds labels, even where they read like names of columns.
     if not listing or frame is None or len(sensitive_features) == len(frame):
         return ()
-    known = all(isinstance(name, str) and name in frame.columns for name in sensitive_features)
-    return tuple(sensitive_features) if known else ()
+    names = all(isinstance(name, str) for name in sensitive_features)
+    # One that exists speaks for names; a misspelt one among them is then told by name.
+    some = names and any(name in frame.columns for name in sensitive_features)
+    # A name given twice would make each group its own intersection with itself.
+    return tuple(dict.fromkeys(sensitive_features)) if some else ()
 
 
 def group_values(X: Any, sensitive_features: Any) -> Any:
     """Groups of the rows of a table, looked up in it where they are given by name."""
     names = group_columns(X, sensitive_features)
-    if not names:
-        return sensitive_features
+    if len(names) < 2:
+        named = names[0] if names else sensitive_features
+        return named_values(X, named, "sensitive_features", "one label per row")
     frame = as_frame(X)
-    unknown = [name for name in names if frame is None or name not in frame.columns]
-    if frame is None or unknown:
+    for name in names:
+        named_values(X, name, "sensitive_features", "one label per row")
+    assert frame is not None
+    return frame.select(*names).to_native()
+
+
+def named_values(X: Any, value: Any, argument: str, otherwise: str) -> Any:
+    """A column of a table that an argument names; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    frame = as_frame(X)
+    if frame is None or value not in frame.columns:
         known = "X is not a data frame" if frame is None else f"X has {frame.columns}"
         raise ValueError(
-            f"sensitive_features={sensitive_features!r} names a column of X, but {known}. "
-            "Give an existing column, or one label per row."
+            f"{argument}={value!r} names a column of X, but {known}. Give an existing column, or "
+            f"{otherwise}."
         )
-    return frame[names[0]].to_native() if len(names) == 1 else frame.select(*names).to_native()
+    return frame[value].to_native()
 
 
-def read_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray | None:
+def _without(X: Any, name: str) -> Any:
+    """A data frame without a column, which may be one of the groups and gone already."""
+    frame = as_frame(X)
+    return X if frame is None else frame.drop(name, strict=False).to_native()
+
+
+def weight_values(X: Any, sample_weight: Any) -> Any:
+    """Weights of the rows of a table, looked up in it where they are given by name."""
+    return named_values(X, sample_weight, "sample_weight", "one weight per row")
+
+
+def read_weights(sample_weight: ArrayLike | str | None, X: Any) -> FloatArray | None:
     """Weights of the rows of a table."""
+    sample_weight = weight_values(X, sample_weight)
     if sample_weight is None:
         return None
     with as_floats("sample_weight"):
@@ -187,8 +223,8 @@ def read_weights(sample_weight: ArrayLike | None, X: Any) -> FloatArray | None:
 
 
 def drop_missing_groups(
-    X: Any, sensitive_features: Any, sample_weight: ArrayLike | None
-) -> tuple[Any, Any, ArrayLike | None]:
+    X: Any, sensitive_features: Any, sample_weight: ArrayLike | str | None
+) -> tuple[Any, Any, ArrayLike | str | None]:
     """A batch without the rows whose group is missing."""
     if sensitive_features is None:
         return X, sensitive_features, sample_weight
@@ -200,7 +236,9 @@ def drop_missing_groups(
     if not group_columns(X, sensitive_features):
         # By name, because what was given may be of any type, with no common way to take rows.
         sensitive_features = np.array(groups.names)[groups.codes[kept]]
-    weight = None if sample_weight is None else np.asarray(sample_weight)[kept]
+    weight = sample_weight
+    if sample_weight is not None and not isinstance(sample_weight, str):
+        weight = np.asarray(sample_weight)[kept]
     frame = as_frame(X)
     rows = np.asarray(X)[kept] if frame is None else frame[kept].to_native()
     return rows, sensitive_features, weight
@@ -235,13 +273,20 @@ def feature_names(names: list[str], roles_of_others: tuple[str, ...]) -> tuple[s
 
 
 def open_frames(
-    source: Source, roles: Roles, categorical: tuple[int, ...], reading: Reading
+    source: Source,
+    roles: Roles,
+    categorical: tuple[int, ...],
+    reading: Reading,
+    end: ExitStack,
 ) -> Frames:
-    """Frames of the columns that have a role; ``categorical`` are positions among the features."""
+    """Frames of the columns that have a role; ``categorical`` are positions among the features.
+
+    ``end`` undoes what is needed while they are read.
+    """
     # Codes such as 01 would lose their zero as numbers.
     text = (*(roles.features[j] for j in categorical), *roles.sensitive)
     return source.open(
-        Opening(tuple(roles.used), text, reading.batch_size, reading.n_jobs, reading.verbose)
+        Opening(tuple(roles.used), text, reading.batch_size, reading.n_jobs, reading.verbose, end)
     )
 
 
@@ -277,7 +322,12 @@ def named_columns(value: Any, argument: str, names: list[str]) -> tuple[str, ...
 
 
 def _open_frames(
-    X: Any, sensitive_features: Any, sample_weight: Any, reading: Reading, check: FeatureCheck
+    X: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    reading: Reading,
+    check: FeatureCheck,
+    end: ExitStack,
 ) -> FrameData:
     """Columns and groups of rows that come block by block."""
     source, given = open_source(
@@ -296,7 +346,7 @@ def _open_frames(
     # By name only: types are known after the files are open, which needs to know these columns.
     chosen = categorical_positions(reading.categorical_features, None, features)
     data = learn_frames(
-        open_frames(source, roles, chosen, reading),
+        open_frames(source, roles, chosen, reading, end),
         roles,
         reading.categorical_features,
         complete=reading.complete,

@@ -6,19 +6,36 @@ adds it to the register: ``fit`` and ``predict`` then take what it takes in plac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Protocol, Self
 
+import narwhals as nw
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from fairmix.input.columns import as_frame
 from fairmix.input.frames import Frames
 from fairmix.input.groups import listed
 from fairmix.kernels.totals import IntArray, Rows
 from fairmix.system.threads import one_blas_thread
-from fairmix.tables import FileBlocks, Paths, block_rows_of, column_names, find_files, is_path
+from fairmix.tables import (
+    Dialect,
+    FileBlocks,
+    Paths,
+    block_rows_of,
+    column_names,
+    dataset_files,
+    find_files,
+    index_columns,
+    is_path,
+    spool_path,
+    spooled,
+)
 from fairmix.tables.store import concatenate_rows
 
 # Packages whose classes are Dask collections. None of them is imported unless X is one.
@@ -44,6 +61,8 @@ class Opening:
         Threads.
     verbose : bool
         Show a bar in every pass.
+    end : ExitStack
+        What is to be done when the frames are no longer needed.
     """
 
     used: tuple[str, ...]
@@ -51,6 +70,7 @@ class Opening:
     batch_size: float | None
     n_jobs: int
     verbose: bool
+    end: ExitStack
 
 
 class Source(Protocol):
@@ -78,16 +98,54 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FileSource:
-    """Files, read by this process, or by a cluster when there is a client.
+    r"""Files, and what is to be known to read them. ``fit`` and ``predict`` take it in place of X.
 
-    ``fit`` and ``predict`` take one in place of X; every worker must see the same files under
-    these paths. ``columns`` are those to read, in this order; None for all.
+    A path alone will do, unless something is to be said about the files.
+
+    Parameters
+    ----------
+    paths : path, or list of paths
+        As X of ``fit``: a file, a pattern, a folder, an address such as ``"s3://..."``.
+    client : distributed.Client, default=None
+        Reads on the workers of its cluster. Every worker must see the files under these paths.
+    columns : tuple of str, default=None
+        The columns to read, in this order; None for all.
+    decimal : {".", ","}, default=None
+        For text files: what stands before tenths, where values such as 1,234 leave it open. None:
+        what other columns say; else a comma where semicolons stand between values.
+    encoding : str, default=None
+        For text files. None: UTF-8 or UTF-16, and with a note Windows-1252 or Latin-1 where a file
+        is neither.
+    missing : sequence of str, default=()
+        For text files: cells that hold no value, beside the empty ones, ``?``, ``NA``, ``NaN``,
+        ``NULL`` and the like.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from fairmix import FairMixture, FileSource
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "people.csv")
+    ...     _ = path.write_text("age;sex\n" + "30,5;f\n-99;m\n41,5;m\n" * 30)
+    ...     people = FileSource(path, decimal=",", missing=["-99"])
+    ...     model = FairMixture(1).fit(people, sensitive_features="sex")
+    >>> model.means_.round(1).tolist()
+    [[36.0]]
     """
 
     paths: Paths
     client: Any = None
     columns: tuple[str, ...] | None = None
+    _: KW_ONLY
+    decimal: str | None = None
+    encoding: str | None = None
+    missing: Sequence[str] = ()
     named = True
+
+    @property
+    def dialect(self) -> Dialect:
+        """What is known of text files."""
+        return Dialect.of(self.decimal, self.encoding, self.missing)
 
     @classmethod
     def takes(cls, X: object) -> bool:
@@ -102,7 +160,7 @@ class FileSource:
     @property
     def names(self) -> list[str]:
         """Columns of the first file, or those chosen."""
-        known = column_names(find_files(self.paths)[0])
+        known = column_names(find_files(self.paths)[0], self.dialect)
         if self.columns is None:
             return known
         unknown = [name for name in self.columns if name not in known]
@@ -113,7 +171,11 @@ class FileSource:
     def open(self, opening: Opening) -> Frames:
         """Frames of some columns."""
         files = FileBlocks(
-            self.paths, text=opening.text, n_jobs=opening.n_jobs, verbose=opening.verbose
+            self.paths,
+            text=opening.text,
+            dialect=self.dialect,
+            n_jobs=opening.n_jobs,
+            verbose=opening.verbose,
         ).select(opening.used)
         # Cut afterwards, because the number of rows is known only when the files are open.
         files = files.cut(block_rows_of(files.n_rows, opening.batch_size))
@@ -122,6 +184,79 @@ class FileSource:
         from fairmix.tables.dask import frames_from_files
 
         return frames_from_files(files, self.client)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamSource:
+    """Rows that come from another library: a lazy frame, a query, a reader, a data set of Arrow.
+
+    They may come once only, or in another order the next time, so they are read once and kept in a
+    temporary file. Only a data set of whole Parquet files is read where it is.
+    """
+
+    X: Any
+    named = True
+
+    @classmethod
+    def takes(cls, X: object) -> bool:
+        """Whether X gives a stream of Arrow batches, and is no table in memory."""
+        if isinstance(_lazy(X), nw.LazyFrame) or _is_dataset(X):
+            return True
+        if as_frame(X) is not None or isinstance(X, pa.ChunkedArray):
+            return False
+        # Single columns give a stream, too.
+        native = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
+        return hasattr(X, "__arrow_c_stream__") and not isinstance(native, nw.Series)
+
+    @classmethod
+    def of(cls, X: Any, beside: Mapping[str, Any]) -> StreamSource:
+        """The rows of X."""
+        for name, value in beside.items():
+            raise ValueError(
+                f"{name} is a {type(value).__name__} beside X, and nothing says which of their "
+                "rows belong together. Give the name of a column of X."
+            )
+        if isinstance(_lazy(X), nw.LazyFrame) or _is_dataset(X):
+            return cls(X)
+        # Opened here, because a stream can be asked for once.
+        return cls(
+            X if isinstance(X, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(X)
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """Columns, without the index of a data frame."""
+        if isinstance(lazy := _lazy(self.X), nw.LazyFrame):
+            return list(lazy.collect_schema().names())
+        index = index_columns(self.X.schema)
+        return [name for name in self.X.schema.names if name not in index]
+
+    def open(self, opening: Opening) -> Frames:
+        """Frames of some columns."""
+        return FileSource(self._kept(opening)).open(opening)
+
+    def _kept(self, opening: Opening) -> Paths:
+        if isinstance(lazy := _lazy(self.X), nw.LazyFrame):
+            path = spool_path("rows.parquet", opening.end)
+            # By the library itself, which need not hold all rows for it.
+            lazy.select(*opening.used).sink_parquet(str(path))
+            return path
+        if _is_dataset(self.X):
+            files = dataset_files(self.X)
+            if files and column_names(files[0]) == self.names:
+                return files
+            return spooled(self.X.scanner().to_reader(), opening.used, opening.end)
+        return spooled(self.X, opening.used, opening.end)
+
+
+def _lazy(X: Any) -> Any:
+    return nw.from_native(X, pass_through=True)
+
+
+def _is_dataset(X: object) -> bool:
+    # Not imported for this: whoever has a data set has imported it.
+    module = sys.modules.get("pyarrow.dataset")
+    return module is not None and isinstance(X, module.Dataset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +345,7 @@ class CollectionSource:
 
 
 # The back ends. The first that takes X opens it; what none takes is a table in memory.
-SOURCES: list[type[Source]] = [FileSource, CollectionSource]
+SOURCES: list[type[Source]] = [FileSource, CollectionSource, StreamSource]
 
 
 def source_kind(X: object) -> type[Source] | None:

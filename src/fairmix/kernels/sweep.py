@@ -67,6 +67,13 @@ class Sweep:
         """Whether the sums are those that an M-step needs: the responsibilities and no more."""
         return self.alpha == 1.0 and self.pull is None
 
+    @property
+    def title(self) -> str:
+        """What a person calls the pass."""
+        if self.is_e_step:
+            return "e-step"
+        return "rates" if self.pull is None else "gradient"
+
     def __call__(self, block: Block) -> Totals:
         """Totals of the block."""
         return self.both(block)[1]

@@ -16,11 +16,14 @@ from fairmix.tables._base import (
 from fairmix.tables.batches import Batches, Part
 from fairmix.tables.files import FileBlocks, Frame
 from fairmix.tables.journal import Journal, read_identity
+from fairmix.tables.locations import File, PathLike, Paths, dataset_files, find_files, is_path
 from fairmix.tables.memory import MemoryBlocks
 from fairmix.tables.seal import Seal
-from fairmix.tables.sources import PathLike, Paths, column_names, find_files, is_path
+from fairmix.tables.sources import column_names, index_columns
+from fairmix.tables.spool import spool_path, spooled
 from fairmix.tables.store import MemoryStore, Moments, Store, Summary
 from fairmix.tables.table import Encoder, Table
+from fairmix.tables.text import Dialect
 from fairmix.tables.ties import Ties, equal_rows
 
 __all__ = [
@@ -28,7 +31,9 @@ __all__ = [
     "Batches",
     "BlockRows",
     "Blocks",
+    "Dialect",
     "Encoder",
+    "File",
     "FileBlocks",
     "Frame",
     "Journal",
@@ -52,8 +57,12 @@ __all__ = [
     "count_batches",
     "count_blocks",
     "count_rows",
+    "dataset_files",
     "equal_rows",
     "find_files",
+    "index_columns",
     "is_path",
     "read_identity",
+    "spool_path",
+    "spooled",
 ]

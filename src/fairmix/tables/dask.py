@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Generic
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +38,8 @@ from fairmix.tables._base import (
     block_start,
     count_blocks,
 )
-from fairmix.tables.files import FileBlocks, Frame
+from fairmix.tables.files import Chain, FileBlocks, Frame
+from fairmix.tables.values import by_value, value_type
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 RUN_BLOCKS = 32
 # Work of more bytes goes to the cluster once, not with each task.
 INLINE_BYTES = 2**16
+# Bytes of the widest numbers, whose addresses are multiples of it.
+ALIGNMENT = 8
 # Runs that are fetched together, so that this process does not hold the results of all at once.
 GATHERED_RUNS = 64
 # Numbers of glibc's settings in <malloc.h>, the values that it would end at, and its first one.
@@ -153,7 +157,8 @@ class DaskBlocks(Blocks[Item]):
         parcel = dumps((self.load, work))
         if len(parcel) > INLINE_BYTES:
             # The result of a task, for scattered data would be lost with its worker.
-            parcel = self.client.submit(bytes, parcel, pure=False)
+            key = f"fairmix parcel-{uuid4().hex}"
+            parcel = self.client.submit(bytes, parcel, key=key)
         chosen, sources = [], []
         cuts = np.searchsorted(numbers, self.edges)
         for source, first, (start, stop) in zip(
@@ -164,8 +169,15 @@ class DaskBlocks(Blocks[Item]):
                 chosen.append([number - first for number in numbers[start:stop]])
         # Positions, not keywords: large keywords of all calls of `map` share one key.
         # Not pure: no two passes are equal, so hashing their arguments would be in vain.
-        parcels, name = [parcel] * len(sources), f"fairmix{task.__name__}"
+        parcels, name = [parcel] * len(sources), f"fairmix {_title(work)}"
         return list(self.client.map(task, parcels, sources, chosen, pure=False, key=name))
+
+
+def _title(work: Any) -> str:
+    """What the dashboard of a cluster calls the work: a task is named after what it does."""
+    while isinstance(work, Chain):
+        work = work.then
+    return str(getattr(work, "title", getattr(work, "__name__", type(work).__name__.lower())))
 
 
 def _visit(parcel: bytes, source: Any, wanted: Sequence[int]) -> list[Any]:
@@ -257,7 +269,7 @@ class TableLoad:
 
     def __call__(self, run: Frame, wanted: Sequence[int]) -> Iterator[Frame]:
         """The frames at these positions of the run."""
-        table = run.table.select(self.schema.names)
+        table = _aligned(run.table.select(self.schema.names))
         first = block_start(run.number, self.block_rows)
         for position in wanted:
             number = run.number + position
@@ -308,7 +320,8 @@ def frames_from_collection(
     starts = [min(block_start(edge, block_rows), n_rows) for edge in edges]
     ranges = list(pairwise(starts))
     pieces = [part.slices(ranges) for part in columns]
-    runs = client.map(_cut, edges[:-1], *pieces, pure=False, key="fairmix_cut")
+    schemas = [part.schema for part in columns]
+    runs = client.map(partial(_cut, schemas), edges[:-1], *pieces, pure=False, key="fairmix cut")
     schema = pa.schema([field for part in columns for field in part.schema])
     return DaskFrames(client, runs, edges, TableLoad(schema, block_rows))
 
@@ -327,17 +340,22 @@ class _Parts:
         import dask
 
         if hasattr(collection, "chunks"):
-            example = np.zeros((1, *collection.shape[1:]), dtype=collection.dtype)
             # A row must not be divided between partitions.
             collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
-        else:
-            # With values, because Arrow finds no type in an empty column of objects.
-            example = collection._meta_nonempty
-        schema = _as_arrow(example, name).schema
-        convert = dask.delayed(partial(_part_as_arrow, name=name, schema=schema), pure=False)
+        convert = dask.delayed(partial(_part_as_arrow, name=name), pure=False)
         delayed = np.ravel(np.array(collection.to_delayed(), dtype=object))
-        futures = client.compute([convert(i, part) for i, part in enumerate(delayed)])
-        return cls(futures, client.gather(client.map(len, futures, pure=False)), schema)
+        names = (f"fairmix read-{uuid4().hex}" for _ in delayed)
+        parts = [
+            convert(number, part, dask_key_name=key)
+            for number, (part, key) in enumerate(zip(delayed, names, strict=True))
+        ]
+        futures = client.compute(parts)
+        # Asked of the partitions themselves: what a collection says of its types is a guess, and
+        # it knows no categories of columns that are dictionaries in files.
+        measures = client.map(_measure, futures, pure=False, key="fairmix measure")
+        found = client.gather(measures)
+        schema = _common_schema([schema for _, schema in found], name)
+        return cls(futures, [length for length, _ in found], schema)
 
     def slices(self, ranges: Sequence[tuple[int, int]]) -> list[list[Any]]:
         """For each range of rows the partitions that it meets, with the rows of them."""
@@ -415,24 +433,20 @@ def _join(pieces: list[tuple[IntArray, int, int]]) -> IntArray:
     return np.concatenate([numbers[start:stop] for numbers, start, stop in pieces])
 
 
-def _part_as_arrow(number: int, part: Any, name: str | None, schema: pa.Schema) -> pa.Table:
-    """A partition as a table of the schema; an error says which one it is."""
+def _part_as_arrow(number: int, part: Any, name: str | None) -> pa.Table:
+    """A partition as a table; an error says which one it is."""
     try:
-        return _as_arrow(part, name, schema)
+        return _as_arrow(part, name)
     except (ValueError, pa.ArrowException) as error:
-        columns = list(map(str, getattr(part, "columns", ())))
-        if name is None and columns and columns != schema.names:
-            why = f"has the columns {columns}, the collection says {schema.names}"
-        else:
-            why = f"does not fit to the types of the collection: {error}"
         argument = "X" if name is None else name
         raise ValueError(
-            f"Partition {number} of {argument} {why}. Give all partitions the same columns."
+            f"Partition {number} of {argument} is no table of columns of one type each: {error}. "
+            "Give all partitions the same columns."
         ) from error
 
 
-def _as_arrow(part: Any, name: str | None = None, schema: pa.Schema | None = None) -> pa.Table:
-    """A partition as a table of the schema."""
+def _as_arrow(part: Any, name: str | None = None) -> pa.Table:
+    """A partition as a table."""
     if isinstance(part, np.ndarray):
         values = part if part.ndim > 1 else part[:, None]
         names = [f"x{j}" for j in range(values.shape[1])] if name is None else [name]
@@ -440,8 +454,6 @@ def _as_arrow(part: Any, name: str | None = None, schema: pa.Schema | None = Non
     else:
         frame = part if name is None else part.to_frame(name)
         table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
-    if schema is not None:
-        return table if table.schema == schema else table.cast(schema)
     # Partitions may differ in the number of categories, and with it in the type of their codes.
     types = [
         pa.dictionary(pa.int32(), kind.value_type) if pa.types.is_dictionary(kind) else kind
@@ -450,11 +462,85 @@ def _as_arrow(part: Any, name: str | None = None, schema: pa.Schema | None = Non
     return table.cast(pa.schema(list(zip(table.schema.names, types, strict=True))))
 
 
-def _cut(number: int, *columns: list[tuple[pa.Table, int, int]]) -> Frame:
+def _measure(table: pa.Table) -> tuple[int, pa.Schema]:
+    return len(table), table.schema
+
+
+def _common_schema(schemas: Sequence[pa.Schema], argument: str | None) -> pa.Schema:
+    """Types that hold the values of all partitions, of which some may be empty."""
+    first = schemas[0].names
+    for number, schema in enumerate(schemas):
+        if schema.names != first:
+            raise ValueError(
+                f"Partition {number} of {argument or 'X'} has the columns {schema.names}, the "
+                f"first one has {first}. Give all partitions the same columns."
+            )
+    fields = []
+    for name in schemas[0].names:
+        kinds = [schema.field(name).type for schema in schemas]
+        values = [pa.schema([(name, value_type(kind))]) for kind in kinds]
+        try:
+            # A partition may hold whole numbers where another has gaps, and nothing but gaps.
+            kind = pa.unify_schemas(values, promote_options="permissive").field(name).type
+        except (pa.ArrowTypeError, pa.ArrowInvalid):
+            shown = " and ".join(sorted({str(value_type(kind)) for kind in kinds})[:2])
+            raise ValueError(
+                f"Column {name!r} of X has {shown} in different partitions. Give it one type: "
+                f"X.astype({{{name!r}: ...}})."
+            ) from None
+        coded = all(map(pa.types.is_dictionary, kinds))
+        fields.append((name, pa.dictionary(pa.int32(), kind) if coded else kind))
+    return pa.schema(fields)
+
+
+def _typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table in the types of all partitions."""
+    if table.schema == schema:
+        return table
+    columns = []
+    for column, kind in zip(table.columns, schema.types, strict=True):
+        if column.type != kind:
+            # By value, because a dictionary of nothing cannot become one of texts.
+            nothing = pa.types.is_null(value_type(column.type))
+            column = pa.nulls(len(column)) if nothing else by_value(column)
+            column = column.cast(value_type(kind))
+            column = column.dictionary_encode() if pa.types.is_dictionary(kind) else column
+        columns.append(column)
+    return pa.table(columns, schema=schema)
+
+
+def _aligned(table: pa.Table) -> pa.Table:
+    """The table with its numbers where a processor wants them.
+
+    What comes from another worker lies in the middle of a message, at any address. Functions of
+    Arrow then copy it each time, and say so.
+    """
+    chunks = [chunk for column in table.columns for chunk in column.chunks]
+    buffers = [buffer for chunk in chunks for buffer in _buffers(chunk)]
+    if all(buffer.address % ALIGNMENT == 0 for buffer in buffers):
+        return table
+    # Through Arrow's own format, whose reader gives every buffer its place.
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    with pa.ipc.open_stream(sink.getvalue()) as reader:
+        return reader.read_all()
+
+
+def _buffers(array: pa.Array) -> Iterator[pa.Buffer]:
+    yield from (buffer for buffer in array.buffers() if buffer is not None)
+    if isinstance(array, pa.DictionaryArray):
+        yield from _buffers(array.dictionary)
+
+
+def _cut(schemas: list[pa.Schema], number: int, *columns: list[tuple[pa.Table, int, int]]) -> Frame:
     """The table of a run, from slices of partitions."""
     parts = [
-        pa.concat_tables(table.slice(start, stop - start) for table, start, stop in slices)
-        for slices in columns
+        pa.concat_tables(
+            _typed(_aligned(table).slice(start, stop - start), schema)
+            for table, start, stop in slices
+        )
+        for schema, slices in zip(schemas, columns, strict=True)
     ]
     table = parts[0]
     for more in parts[1:]:

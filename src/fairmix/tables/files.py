@@ -21,7 +21,9 @@ from fairmix.tables._base import (
     block_start,
     count_blocks,
 )
-from fairmix.tables.sources import Paths, Range, common_schema, open_sources
+from fairmix.tables.locations import Paths
+from fairmix.tables.sources import Range, common_schema, open_sources
+from fairmix.tables.text import USUAL, Dialect
 
 # Blocks in the hands of each thread, the one that it works on among them. Results leave in order,
 # so with one block each, all threads would wait for the slowest.
@@ -43,10 +45,12 @@ class FileBlocks(Blocks[Frame]):
     Parameters
     ----------
     paths : str, path or list of them
-        A file, a pattern, a folder, or several of these: Parquet, CSV or TSV, the last two also
-        with ``.gz``.
+        A file, a pattern, a folder, an address, or several of these: Parquet, Feather or text,
+        the last also with ``.gz``.
     text : sequence of str
-        Columns that a CSV file holds as text, whatever they look like.
+        Columns that a text file holds as text, whatever they look like.
+    dialect : Dialect
+        What is known of text files.
     block_rows : int or Fraction
         Rows per block.
     n_jobs : int
@@ -69,11 +73,12 @@ class FileBlocks(Blocks[Frame]):
         paths: Paths,
         *,
         text: Sequence[str] = (),
+        dialect: Dialect = USUAL,
         block_rows: BlockRows = BLOCK_ROWS,
         n_jobs: int = 1,
         verbose: bool = False,
     ) -> None:
-        self.sources = open_sources(paths, text, verbose=verbose)
+        self.sources = open_sources(paths, text, dialect=dialect, verbose=verbose)
         self.schema = common_schema(self.sources)
         self.block_rows = block_rows
         self.n_jobs = n_jobs
@@ -81,7 +86,7 @@ class FileBlocks(Blocks[Frame]):
         self.n_rows = sum(source.n_rows for source in self.sources)
         self.n_blocks = count_blocks(self.n_rows, block_rows)
         if self.n_rows == 0:
-            path = str(self.sources[0].path)
+            path = str(self.sources[0].file)
             raise ValueError(f"{path!r} has no rows. Give a file with at least one row.")
 
     def cut(self, block_rows: BlockRows) -> FileBlocks:

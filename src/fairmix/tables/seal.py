@@ -7,13 +7,12 @@ would give a model of neither.
 from __future__ import annotations
 
 import hashlib
-import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from fairmix.system.progress import progress
+from fairmix.tables.locations import File
 
 # Bytes to hash at a time: enough for the disk, little for the memory.
 HASHED_BYTES = 2**22
@@ -28,51 +27,48 @@ class Stamp:
     values: tuple[int, ...]
 
     @classmethod
-    def of(cls, path: Path) -> Stamp:
+    def of(cls, file: File) -> Stamp:
         """Those of a file, of the one that a link leads to."""
-        found = os.stat(path)
-        # The time of the last change too, which cannot be set back as that of the last writing can.
-        times = found.st_mtime_ns, found.st_ctime_ns
-        return cls(socket.gethostname(), (found.st_dev, found.st_ino, found.st_size, *times))
+        return cls(socket.gethostname(), file.identity)
 
-    def check(self, path: Path) -> None:
+    def check(self, file: File) -> None:
         """Refuse another file under the same name, or one that was written to."""
-        now = Stamp.of(path)
+        now = Stamp.of(file)
         # A worker on another machine may have a copy, with a time and a number of its own.
         if now != self and now.host == self.host:
-            raise ValueError(f"{str(path)!r} was changed or replaced while it was read. {REMEDY}")
+            raise ValueError(f"{str(file)!r} was changed or replaced while it was read. {REMEDY}")
 
 
 @dataclass(frozen=True)
 class Seal:
     """SHA-256 of the bytes of files. It finds a change that leaves size and time as they were."""
 
-    paths: tuple[Path, ...]
+    files: tuple[File, ...]
     digest: str
     shown: bool = False
 
     @classmethod
-    def of(cls, paths: Sequence[Path], *, shown: bool = False) -> Seal:
+    def of(cls, files: Sequence[File], *, shown: bool = False) -> Seal:
         """Seal files as they are now; ``shown``: with a bar."""
-        return cls(tuple(paths), _digest(paths, shown), shown)
+        return cls(tuple(files), _digest(files, shown), shown)
 
     def check(self) -> None:
         """Refuse other bytes than those that were sealed."""
-        if _digest(self.paths, self.shown) != self.digest:
-            names = ", ".join(repr(str(path)) for path in self.paths[:3])
-            more = ", ..." if len(self.paths) > 3 else ""
+        if _digest(self.files, self.shown) != self.digest:
+            names = ", ".join(repr(str(file)) for file in self.files[:3])
+            more = ", ..." if len(self.files) > 3 else ""
             raise ValueError(
                 f"{names}{more}: the bytes were changed while they were read. {REMEDY}"
             )
 
 
-def _digest(paths: Sequence[Path], shown: bool) -> str:
+def _digest(files: Sequence[File], shown: bool) -> str:
     # Of bytes, not of values, so that anybody can check it without fairmix.
     found = hashlib.sha256()
-    total = sum(path.stat().st_size for path in paths)
+    total = sum(file.n_bytes for file in files)
     with progress("digest", total, shown=shown, unit="bytes") as tick:
-        for path in paths:
-            with path.open("rb") as stream:
+        for file in files:
+            with file.stream(compression=None) as stream:
                 while block := stream.read(HASHED_BYTES):
                     found.update(block)
                     tick(steps=len(block))

@@ -1,31 +1,78 @@
-"""Text files: their delimiter, their header, and how their rows are read."""
+"""Text files: their encoding, delimiter and header, and how their rows are read."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Generator, Mapping
+import codecs
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
+from fairmix.tables.locations import COMPRESSION, File
+
 # What may stand between two values, the most usual first. Every text file but a .tsv is asked.
 DELIMITERS = (",", ";", "\t", "|")
 TAB_SUFFIX = ".tsv"
-COMPRESSION = (".gz", ".bz2", ".zst")
 # Bytes that are decoded at once, of which a row must not have more, and those that are looked at
 # for the delimiter.
 CSV_BYTES = 2**20
 HEAD_BYTES = 2**16
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
-BOM = b"\xef\xbb\xbf"
+UTF8, UTF16 = "utf-8", "utf-16"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# Tried in this order where text is not UTF-8 and nobody says what it is. The first is what Windows
+# calls Latin-1 and has the euro sign; the second reads any bytes.
+FALLBACKS = ("cp1252", "latin-1")
 BLANKS = " \t"
-# Cells that hold no value, also after a delimiter with a blank behind it.
-NULLS = tuple(pcsv.ConvertOptions().null_values)
-NULLS = (*NULLS, *(f" {null}" for null in NULLS))
+# Cells that hold no value.
+NULLS = (*pcsv.ConvertOptions().null_values, "<NA>", "?")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What the user says about text files.
+
+    Attributes
+    ----------
+    decimal : {".", ","} or None
+        What stands before tenths, where numbers leave it open. None: told by the numbers.
+    encoding : str or None
+        Of all files. None: UTF-8, or UTF-16 where a file begins with its mark; with a note
+        Windows-1252 or Latin-1 where it is neither.
+    missing : tuple of str
+        Cells that hold no value, beside the usual ones.
+    """
+
+    decimal: Literal[".", ","] | None = None
+    encoding: str | None = None
+    missing: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, decimal: str | None, encoding: str | None, missing: Sequence[str]) -> Dialect:
+        """From what users give."""
+        if decimal not in (None, ".", ","):
+            raise ValueError(f"decimal={decimal!r}. Give '.' or ',', or leave it out.")
+        try:
+            codecs.lookup(encoding or UTF8)
+        except LookupError:
+            raise ValueError(
+                f"encoding={encoding!r} is unknown. Give one that Python knows, such as 'latin-1'."
+            ) from None
+        if isinstance(missing, str):
+            missing = (missing,)
+        return cls(decimal, encoding, tuple(missing))  # type: ignore[arg-type]
+
+    @property
+    def nulls(self) -> list[str]:
+        """Cells that hold no value, also after a delimiter with a blank behind it."""
+        known = (*NULLS, *self.missing)
+        return [*known, *(f" {null}" for null in known)]
+
+
+# What text files are when nobody says anything about them.
+USUAL = Dialect()
 
 
 @dataclass(frozen=True)
@@ -35,22 +82,37 @@ class TextFile:
     ``header`` are the names of the columns as the file spells them.
     """
 
-    path: Path
+    file: File
+    dialect: Dialect
+    encoding: str
     delimiter: str
     header: tuple[str, ...]
 
     @classmethod
-    def open(cls, path: Path) -> TextFile:
-        """Find the delimiter and read the header."""
+    def open(cls, file: File, dialect: Dialect = USUAL, encoding: str | None = None) -> TextFile:
+        """Find encoding and delimiter, and read the header; ``encoding`` is known already."""
+        with file.stream() as stream:
+            head = stream.read(HEAD_BYTES)
+        known = encoding or dialect.encoding
+        for tried in (known,) if known else (_encoding(head), *FALLBACKS):
+            try:
+                return cls._open(file, dialect, tried, head)
+            except UnicodeDecodeError:
+                if tried in (known, FALLBACKS[-1]):
+                    raise
+        raise AssertionError("the last fallback reads any bytes")
+
+    @classmethod
+    def _open(cls, file: File, dialect: Dialect, encoding: str, head: bytes) -> TextFile:
         # Without a header yet: the reader that finds it needs the delimiter.
-        file = cls(path, _delimiter(path), ())
-        with file._stream(None) as reader:
-            file = cls(path, file.delimiter, tuple(reader.schema.names))
+        text = cls(file, dialect, encoding, _delimiter(file, head, encoding), ())
+        with text._stream(None) as reader:
+            text = cls(file, dialect, encoding, text.delimiter, tuple(reader.schema.names))
             first = next(iter(reader), None)
         # Names that repeat are refused by `column_names`, whose message says so.
-        if first is not None and len(set(file.header)) == len(file.header):
-            _check_header(file, first)
-        return file
+        if first is not None and len(set(text.header)) == len(text.header):
+            _check_header(text, first)
+        return text
 
     @property
     def names(self) -> list[str]:
@@ -69,26 +131,19 @@ class TextFile:
     def _stream(self, types: dict[str, pa.DataType] | None) -> Any:
         """A stream of batches; ``types`` of the columns to read, None for a guess at all."""
         return pcsv.open_csv(
-            pa.input_stream(os.fspath(self.path), compression="detect"),
+            self.file.stream(),
             # `n_jobs` alone decides how many threads there are, and those work on blocks.
-            read_options=pcsv.ReadOptions(block_size=CSV_BYTES, use_threads=False),
+            read_options=pcsv.ReadOptions(
+                block_size=CSV_BYTES, use_threads=False, encoding=self.encoding
+            ),
             parse_options=pcsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
             convert_options=pcsv.ConvertOptions(
                 column_types=types,
                 include_columns=list(types or ()),
                 strings_can_be_null=True,
-                null_values=NULLS,
+                null_values=self.dialect.nulls,
             ),
         )
-
-
-def all_numbers(column: pa.Array) -> bool:
-    """Whether all values of a column of text read as numbers."""
-    try:
-        pc.cast(column, pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _trimmed(column: pa.Array) -> pa.Array:
@@ -97,22 +152,29 @@ def _trimmed(column: pa.Array) -> pa.Array:
     return pc.ascii_trim(column, characters=BLANKS)
 
 
-def _delimiter(path: Path) -> str:
+def _encoding(head: bytes) -> str:
+    """The encoding that the first bytes speak for."""
+    if head.startswith(UTF16_MARKS):
+        return UTF16
+    try:
+        # The last character may go on behind these bytes.
+        codecs.getincrementaldecoder(UTF8)().decode(head)
+    except UnicodeDecodeError:
+        return FALLBACKS[0]
+    return UTF8
+
+
+def _delimiter(file: File, head: bytes, encoding: str) -> str:
     """The delimiter that the first line holds most often."""
-    with pa.input_stream(os.fspath(path), compression="detect") as stream:
-        head = stream.read(HEAD_BYTES)
-    if head.startswith(UTF16):
-        raise pa.ArrowInvalid("its text is UTF-16, not UTF-8. Save it as UTF-8")
-    if path.name.lower().removesuffix(path.suffix if _packed(path) else "").endswith(TAB_SUFFIX):
+    name = file.name.lower()
+    packed = next((mark for mark in COMPRESSION if name.endswith(mark)), "")
+    if name.removesuffix(packed).endswith(TAB_SUFFIX):
         return "\t"
-    lines = head.removeprefix(BOM).lstrip(b"\r\n").splitlines()
-    line = lines[0] if lines else b""
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(head)
+    lines = text.removeprefix("\ufeff").lstrip("\r\n").splitlines()
+    line = lines[0] if lines else ""
     # Of equal counts `max` takes the first, so a file of one column is read with commas.
-    return max(DELIMITERS, key=lambda mark: line.count(mark.encode()))
-
-
-def _packed(path: Path) -> bool:
-    return path.name.lower().endswith(COMPRESSION)
+    return max(DELIMITERS, key=line.count)
 
 
 def _check_header(file: TextFile, first: pa.RecordBatch) -> None:

@@ -32,3 +32,22 @@ def table_by_value(table: pa.Table) -> pa.Table:
     [DataType(string)]
     """
     return pa.table([by_value(column) for column in table.columns], names=table.column_names)
+
+
+def without_views(schema: pa.Schema) -> pa.Schema:
+    """The schema with texts that are stored in one piece: few functions of Arrow take views.
+
+    Examples
+    --------
+    >>> without_views(pa.schema([("town", pa.string_view())])).types
+    [DataType(large_string)]
+    """
+    return pa.schema([field.with_type(_without_view(field.type)) for field in schema])
+
+
+def _without_view(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _without_view(kind.value_type), kind.ordered)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(kind) else kind

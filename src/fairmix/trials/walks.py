@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairmix.criteria import LIMITS
 from fairmix.estimator import FairMixture
+from fairmix.input.opening import weight_values
 from fairmix.metrics import clustering_cost
 from fairmix.results.verdict import MISSED
 from fairmix.system.progress import progress
@@ -192,7 +193,8 @@ class Trials:
         numeric = rows.numeric
         # Beside categories, distances between numbers say too little of the clusters.
         if numeric is not None and rows.codes is None and not np.isnan(numeric).any():
-            cost = clustering_cost(numeric, model.labels_, sample_weight=self.sample_weight)
+            weight = weight_values(self.X, self.sample_weight)
+            cost = clustering_cost(numeric, model.labels_, sample_weight=weight)
         nll = -model.score(self.X, sample_weight=self.sample_weight)
         bounds: dict[str, Any] = {"max_gap": inf, rule: bound}
         return FrontRow(**bounds, cost=cost, nll=nll, seconds=seconds, **kept.figures)
