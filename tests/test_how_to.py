@@ -13,6 +13,7 @@ NEEDED = {
     "model-files.md": [],
     "onnx.md": ["onnx", "onnxruntime"],
     "pipelines.md": [],
+    "several-attributes.md": [],
 }
 
 
