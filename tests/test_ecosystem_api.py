@@ -72,6 +72,7 @@ PUBLIC = {
         "render",
     ],
     "fairmix.results": [
+        "AttributeTables",
         "Categories",
         "Certificate",
         "ChanceGap",
@@ -119,6 +120,7 @@ PARAMETERS = [
     "criterion",
     "min_group_size",
     "missing_groups",
+    "attributes",
     "covariance_type",
     "categorical_features",
     "handle_unknown",

@@ -9,7 +9,7 @@ from fuzz import model_file, text_file
     ("target", "outcomes", "every"),
     [
         # Every seventh of several hundred: all kept files, and all kinds of edits.
-        (model_file, {"refused", "loaded"}, 7),
+        (model_file, {"refused", "loaded", "loaded, rows refused"}, 7),
         (text_file, {"refused", "fitted"}, 1),
     ],
     ids=["model_file", "text_file"],

@@ -288,7 +288,9 @@ def test_curvature_of_many_groups_is_the_derivative_of_the_model_rates(n_groups,
         np.zeros((n_groups, K)), exact_pass(tilt, logits, temperature), temperature
     ).curvature
     rough = tilt._model(
-        np.zeros((n_groups, K)), tilt.measure(logits, temperature), temperature
+        np.zeros((n_groups, K)),
+        tilt.table.softmax_pass(tilt.sweep(logits, temperature)),
+        temperature,
     ).curvature
     for _ in range(4):
         d = tilt.knowledge.basis @ rng.normal(size=(n_groups - 1, K))
@@ -312,9 +314,9 @@ def test_solved_dual_of_many_groups_has_no_duality_gap(criterion, n_groups, boun
     tilt, logits = make_tilt(n_groups, blind=False)
     measure = CRITERIA[criterion]
     for _ in range(60):
-        totals = tilt.measure(logits, 0.5)
+        totals = tilt.table.softmax_pass(tilt.sweep(logits, 0.5))
         tilt = tilt.step(tilt.rates(totals), totals, 0.5, Bound(measure, bound), reach=4.0)
-    totals = tilt.measure(logits, 0.5)
+    totals = tilt.table.softmax_pass(tilt.sweep(logits, 0.5))
     assert measure.value(tilt.rates(totals)) <= bound + 1e-5
     dual = totals.normaliser / totals.weight + bound * measure.support(tilt.multipliers)
     assert dual - tilt.value(totals) == pytest.approx(0.0, abs=1e-5)
@@ -325,7 +327,7 @@ def test_strength_is_reached_by_the_multipliers_of_many_groups(blind):
     tilt, logits = make_tilt(6, blind)
     constraint = Strength(CRITERIA["gap"], 0.05)
     for _ in range(25):
-        totals = tilt.measure(logits, 1.0)
+        totals = tilt.table.softmax_pass(tilt.sweep(logits, 1.0))
         tilt = tilt.step(tilt.rates(totals), totals, 1.0, constraint, reach=4.0)
     assert CRITERIA["gap"].support(tilt.multipliers) == pytest.approx(0.05, rel=5e-3)
 

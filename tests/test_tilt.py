@@ -76,7 +76,9 @@ def test_curvature_is_the_derivative_of_the_model_rates(n_groups, blind, weighte
 
     curvature = tilt._model(np.zeros((n_groups, K)), exact(tilt), temperature).curvature
     rough = tilt._model(
-        np.zeros((n_groups, K)), tilt.measure(logits, temperature), temperature
+        np.zeros((n_groups, K)),
+        tilt.table.softmax_pass(tilt.sweep(logits, temperature)),
+        temperature,
     ).curvature
     np.testing.assert_allclose(rough, curvature, atol=1e-6)
 
@@ -96,7 +98,7 @@ def test_curvature_is_the_derivative_of_the_model_rates(n_groups, blind, weighte
 
 def test_hard_mass_counts_the_labels():
     tilt, logits = make_tilt(3, blind=False, weighted=True)
-    totals = tilt.measure(logits, 0.3, hard=True)
+    totals = tilt.table.softmax_pass(tilt.sweep(logits, 0.3, hard=True))
     psi = np.concatenate([f.psi.T for f in tilt.table._last[1]])
     expected = np.zeros((3, K))
     np.add.at(expected, (tilt.table.store.groups, psi.argmax(axis=1)), tilt.table.store.weight)
@@ -178,9 +180,9 @@ def test_solved_dual_has_no_duality_gap(criterion, n_groups, bound):
     tilt, logits = make_tilt(n_groups, blind=False)
     constraint = Bound(CRITERIA[criterion], bound)
     for _ in range(25):
-        totals = tilt.measure(logits, 0.5)
+        totals = tilt.table.softmax_pass(tilt.sweep(logits, 0.5))
         tilt = tilt.step(tilt.rates(totals), totals, 0.5, constraint, reach=4.0)
-    totals = tilt.measure(logits, 0.5)
+    totals = tilt.table.softmax_pass(tilt.sweep(logits, 0.5))
     rates = tilt.rates(totals)
     assert CRITERIA[criterion].value(rates) <= bound + 1e-6
     dual = totals.normaliser / totals.weight + bound * CRITERIA[criterion].support(tilt.multipliers)
@@ -221,7 +223,7 @@ def test_strength_is_reached_by_the_multipliers():
     tilt, logits = make_tilt(2, blind=False)
     constraint = Strength(CRITERIA["gap"], 0.05)
     for _ in range(25):
-        totals = tilt.measure(logits, 1.0)
+        totals = tilt.table.softmax_pass(tilt.sweep(logits, 1.0))
         tilt = tilt.step(tilt.rates(totals), totals, 1.0, constraint, reach=4.0)
     assert CRITERIA["gap"].support(tilt.multipliers) == pytest.approx(0.05, rel=2e-3)
 

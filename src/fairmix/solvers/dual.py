@@ -216,7 +216,9 @@ class Dual(ClimbOnly):
         close = self.tol * (FINISHED if steps == 1 else 1.0)
         for _ in range(self.max_iter):
             logits = mixture.logits(theta)
-            totals = tilt.measure(logits, self.temperature, alpha=1.0 if one_pass else 0.0)
+            totals = tilt.table.softmax_pass(
+                tilt.sweep(logits, self.temperature, alpha=1.0 if one_pass else 0.0)
+            )
             rates = tilt.rates(totals)
             allowed = self._allowed(rates)
             missing = float(np.abs(rates - allowed).max())
@@ -263,7 +265,7 @@ class Dual(ClimbOnly):
     def solved(self, tilt: Tilt, logits: Logits, temperature: float, goal: Goal) -> Tilt:
         """The tilt that solves the dual for fixed components, by Newton steps."""
         for _ in range(goal.steps):
-            totals = tilt.measure(logits, temperature, alpha=0.0)
+            totals = tilt.table.softmax_pass(tilt.sweep(logits, temperature, alpha=0.0))
             rates = tilt.rates(totals)
             if tilt.residual(rates, totals, temperature, self.constraint) < goal.accuracy:
                 break

@@ -103,7 +103,9 @@ class Polish:
 
     def look(self, tilt: Tilt, logits: Logits, *, curved: bool = True) -> Look:
         """One pass at the tilt; ``curved`` where a step may follow."""
-        totals = tilt.measure(logits, self.temperature, alpha=0.0, hard=True, curved=curved)
+        totals = tilt.table.softmax_pass(
+            tilt.sweep(logits, self.temperature, alpha=0.0, hard=True, curved=curved)
+        )
         rates = tilt.hard_rates(totals) if self.labels else tilt.rates(totals)
         return self._judged(Look(tilt, totals, rates))
 

@@ -149,7 +149,7 @@ class Tilt:
         """
         return self.countable and (self.many or self.knowledge.free)
 
-    def measure(
+    def sweep(
         self,
         logits: Logits,
         temperature: float,
@@ -157,21 +157,19 @@ class Tilt:
         alpha: float = 1.0,
         hard: bool = False,
         curved: bool = True,
-    ) -> Totals:
-        """One pass with the tilt, its masses and curvature; labels exact, the rest rounded."""
+    ) -> Sweep:
+        """A pass with the tilt, its masses and curvature; labels exact, the rest rounded."""
         within = curved and self._by_group
-        return self.table.softmax_pass(
-            Sweep(
-                logits,
-                offsets=self.offsets,
-                alpha=alpha,
-                temperature=temperature,
-                likelihood=False,
-                hard=hard,
-                contrasts=self.knowledge.contrasts if curved and not within else None,
-                within_groups=within,
-                rough=True,
-            )
+        return Sweep(
+            logits,
+            offsets=self.offsets,
+            alpha=alpha,
+            temperature=temperature,
+            likelihood=False,
+            hard=hard,
+            contrasts=self.knowledge.contrasts if curved and not within else None,
+            within_groups=within,
+            rough=True,
         )
 
     def expect(self, table: Rowlike, logits: Logits, temperature: float) -> Totals:
