@@ -46,6 +46,9 @@ class Search:
     climbs_aware, climbs_blind : float
         All iterations of a search, in units of the most that a climb may take. A blind map has
         more optima, and needs more to leave them.
+    least_gain : float
+        Gain of the objective per row for which a move is kept. Many moves lead back to where they
+        came from, with the clusters in another order, and rounding must not decide between the two.
     patience : int
         Moves in a row that gain nothing before a search ends.
     detour_every : int
@@ -70,6 +73,7 @@ class Search:
     move_iterations: int = 20
     climbs_aware: float = 0.9
     climbs_blind: float = 1.25
+    least_gain: float = 1e-4
     patience: int = 8
     detour_every: int = 4
     detour_iterations: int = 8
@@ -130,8 +134,11 @@ class Walk:
             else:
                 at = self._swap(best)
             end = self._climb(at, policy.move_iterations)
-            failed = 0 if _value(end) > _value(best) else failed + 1
-            best = _best([best, end])
+            # Where nothing was allowed so far, any value is a gain.
+            if _value(end) > (best.objective + policy.least_gain, best.history[-1].objective):
+                best, failed = end, 0
+            else:
+                failed += 1
         return best
 
     def _climb(self, at: Beginning, iterations: int, bound: float | None = None) -> Solution:
