@@ -196,7 +196,7 @@ class Dual(ClimbOnly):
         mixture = objective.mixture
         logits = mixture.logits(self._levelled(mixture, at.theta))
         tilt = self._tilt(objective.fair, at.multipliers, mixture)
-        return tilt.expect(objective.table, logits, self.temperature).sums
+        return objective.table.softmax_pass(tilt.e_step(logits, self.temperature)).sums
 
     def climb(
         self, objective: Objective, start: Beginning, callback: Callback | None = None
@@ -242,7 +242,7 @@ class Dual(ClimbOnly):
             tilt = tilt.step(rates, totals, self.temperature, self.constraint, REACH)
             if missing < READY:
                 if not one_pass:
-                    totals = tilt.expect(table, logits, self.temperature)
+                    totals = table.softmax_pass(tilt.e_step(logits, self.temperature))
                 theta = self._levelled(mixture, mixture.maximize(totals.sums))
         if best is None or not np.isfinite(reached):
             # Nothing was allowed, and what came last is closest to it.

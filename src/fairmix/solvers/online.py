@@ -183,7 +183,7 @@ class StepwiseDual(Dual):
             logits = mixture.logits(theta)
             tilt = self.solved(tilt, logits, self.temperature, Goal(CLOSE, TILT_STEPS))
             if step < self.max_iter:
-                totals = tilt.expect(objective.table, logits, self.temperature)
+                totals = objective.table.softmax_pass(tilt.e_step(logits, self.temperature))
                 theta = self._levelled(mixture, mixture.maximize(totals.sums))
         return Solution(
             theta,
@@ -267,7 +267,7 @@ def _state(objective: Objective, rough: Solution, weight: float) -> OnlineState:
         totals = table.softmax_pass(Sweep(logits))
     else:
         tilt = Tilt.of(objective.fair, len(logits.b), rough.multipliers)
-        totals = tilt.expect(table, logits, rough.temperature)
+        totals = table.softmax_pass(tilt.e_step(logits, rough.temperature))
     return OnlineState(Beginning.at(rough), totals.sums * (1 / totals.weight), weight)
 
 

@@ -172,12 +172,10 @@ class Tilt:
             rough=True,
         )
 
-    def expect(self, table: Rowlike, logits: Logits, temperature: float) -> Totals:
-        """E-step with the tilt on another table."""
-        return table.softmax_pass(
-            Sweep(
-                logits, offsets=self.offsets, temperature=temperature, likelihood=False, rough=True
-            )
+    def e_step(self, logits: Logits, temperature: float) -> Sweep:
+        """An E-step with the tilt, on any rows of its kind."""
+        return Sweep(
+            logits, offsets=self.offsets, temperature=temperature, likelihood=False, rough=True
         )
 
     def rates(self, totals: Totals) -> FloatArray:
