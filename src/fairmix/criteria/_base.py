@@ -171,6 +171,10 @@ class Ball(ABC):
         """None."""
         return None
 
+    def own_bounds(self, n_clusters: int) -> dict[str, OwnBound]:
+        """None, unless a criterion has some."""
+        return {}
+
 
 class Seminorm(Criterion, Protocol):
     """A criterion that a penalty can have, too: it grows in proportion to the rates."""

@@ -108,10 +108,6 @@ class LargestOverClusters(Ball):
         """That of the cluster where it is largest."""
         return float(self.measure.largest(low, high).max())
 
-    def own_bounds(self, n_clusters: int) -> dict[str, OwnBound]:
-        """None."""
-        return {}
-
     @property
     def words(self) -> str:
         """What the value is."""

@@ -73,6 +73,8 @@ from fairmix.system.notices import notify
 from fairmix.system.threads import one_blas_thread
 from fairmix.tables import MemoryStore, PathLike, Ties, is_path
 
+# One for each row, or the name of a column; None: all rows count alike.
+Weight = ArrayLike | str | None
 # Some rows, or a share of all.
 COUNT = Interval(Integral, 1, None, closed="left")
 SHARE = Interval(Real, 0, 1, closed="neither")
@@ -436,12 +438,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
     # ------------------------------------------------------------------------------ fitting
     @with_callbacks
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | str | None = None,
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Weight = None
     ) -> Self:
         """Fit the mixture.
 
@@ -495,12 +492,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         return self
 
     def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | str | None = None,
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Weight = None
     ) -> Self:
         """Learn from one more batch of a stream.
 
@@ -750,12 +742,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             return self.fitted_.model.log_densities(rows, n_jobs=self._n_threads)
 
     def score(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | str | None = None,
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Weight = None
     ) -> float:
         """Mean log-density of the rows.
 

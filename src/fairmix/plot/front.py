@@ -99,28 +99,28 @@ class ParetoFrontDisplay(Display):
         X: Any,
         *,
         sensitive_features: Any,
-        max_gaps: Iterable[float] | None = None,
-        min_ratios: Iterable[float] | None = None,
-        min_balances: Iterable[float] | None = None,
         ax: Axes | None = None,
         x: str | None = None,
         y: str | None = None,
+        **bounds: Iterable[float] | None,
     ) -> Self:
         """Fit a model under several bounds and draw what each costs.
 
         Parameters
         ----------
-        estimator, X, sensitive_features, max_gaps, min_ratios, min_balances
+        estimator, X, sensitive_features
             As in `fairmix.pareto_front`, which keeps the models too.
         ax, x, y
             As in `from_front`.
+        **bounds
+            ``max_gaps``, ``min_ratios`` or ``min_balances``, as in `fairmix.pareto_front`.
 
         Returns
         -------
         ParetoFrontDisplay
         """
         trials = Trials(estimator, X, sensitive_features)
-        rule = read_bounds(estimator, max_gaps, min_ratios, min_balances)
+        rule = read_bounds(estimator, **bounds)
         rows, models = trials.over_bounds(*rule)
         return cls._from_rows(rows, models, ax, x, y)
 

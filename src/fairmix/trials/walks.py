@@ -223,9 +223,9 @@ def _at(rule: str, bound: float) -> dict[str, Any]:
 
 def read_bounds(
     estimator: FairMixture,
-    max_gaps: Iterable[float] | None,
-    min_ratios: Iterable[float] | None,
-    min_balances: Iterable[float] | None,
+    max_gaps: Iterable[float] | None = None,
+    min_ratios: Iterable[float] | None = None,
+    min_balances: Iterable[float] | None = None,
 ) -> tuple[str, Iterable[float]]:
     """The parameter to walk over, and its bounds: the list that is given, or usual values."""
     lists = {"max_gap": max_gaps, "min_ratio": min_ratios, "min_balance": min_balances}
