@@ -32,6 +32,7 @@ __all__ = [
     "encode_groups",
     "encode_labels",
     "judged_groups",
+    "label_columns",
     "listed",
     "listed_groups",
     "match_groups",
@@ -442,15 +443,21 @@ def _attributes(
 
 def attribute_columns(sensitive_features: object, groups: Groups) -> dict[str, Any]:
     """The columns of new rows that hold the attributes of a fit, by their name."""
-    columns = _columns(sensitive_features, "sensitive_features")
-    titles = [a.title for a in groups.attributes]
+    return label_columns(sensitive_features, [a.title for a in groups.attributes])
+
+
+def label_columns(
+    table: object, titles: Sequence[str], *, argument: str = "sensitive_features"
+) -> dict[str, Any]:
+    """Columns of labels by their names; by their order where they have none."""
+    columns = _columns(table, argument)
     # By name where columns have one, because an attribute with too few groups is not among them.
     named = {str(name): values for name, values in columns}
     if set(titles) <= named.keys():
         return {title: named[title] for title in titles}
     if len(columns) != len(titles):
         raise ValueError(
-            f"sensitive_features has {len(columns)} columns, the fit compares {listed(titles)}. "
+            f"{argument} has {len(columns)} columns, the fit compares {listed(titles)}. "
             "Give one column of labels for each of them, with their names."
         )
     return dict(zip(titles, (values for _, values in columns), strict=True))

@@ -17,7 +17,7 @@ from fairmix.kernels.totals import FloatArray, IntArray, Rows
 from fairmix.mixture.model import Model
 from fairmix.results.freshness import TrainingRows
 from fairmix.results.ratio import LeastRatio, least_ratio
-from fairmix.results.verdict import Verdict, judge, worst_of
+from fairmix.results.verdict import MET, MET_FOR_JUDGED, Verdict, judge, worst_of
 
 
 @dataclass(frozen=True)
@@ -177,10 +177,10 @@ class Fitted:
     @property
     def verdict(self) -> Verdict:
         """Whether the rows of the fit meet the rule; of several attributes, all of them."""
-        verdicts = list(self.verdicts.values())
-        if len(verdicts) == 1:
-            return replace(verdicts[0], unjudged=self.groups.unjudged)
-        return replace(worst_of(verdicts), unjudged=self.groups.unjudged)
+        worst = worst_of(list(self.verdicts.values()))
+        # An attribute with too few judged groups is not among the verdicts.
+        word = MET_FOR_JUDGED if worst.word == MET and self.groups.unjudged else worst.word
+        return replace(worst, word=word, unjudged=self.groups.unjudged)
 
     @property
     def verdicts(self) -> dict[str, Verdict]:

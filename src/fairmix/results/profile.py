@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from copy import copy
+from itertools import pairwise
+from typing import Any, Literal, Self
 
 import narwhals as nw
 import numpy as np
@@ -11,7 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairmix.input.columns import CATEGORICAL_DTYPES, as_frame
-from fairmix.input.groups import MissingGroups, encode_groups, match_groups
+from fairmix.input.groups import (
+    MissingGroups,
+    encode_groups,
+    label_columns,
+    match_groups,
+)
 
 __all__ = ["Categories", "Numbers", "Profile", "share_interval"]
 
@@ -169,8 +176,9 @@ class Profile:
     ----------
     numeric, categorical : sequence of str, default=()
         Names of the columns to describe clusters by. Leave the sensitive columns out.
-    groups : sequence of str
-        Names of the groups, as in ``FairMixture.groups_``.
+    groups : sequence of str, or mapping of str to sequence of str
+        Names of the groups, as in ``FairMixture.groups_``. A mapping has those of several
+        attributes by name, which are compared each by itself.
     n_clusters : int
         Number of clusters.
     clusters : sequence of str, default=None
@@ -182,6 +190,10 @@ class Profile:
 
     Attributes
     ----------
+    groups : tuple of str
+        Names of the groups; of several attributes those of all, with the attribute before them.
+    attributes : dict of str to tuple of str
+        Groups of each of several attributes; else empty.
     counts : ndarray of shape (n_groups, n_clusters)
         Rows of each group in each cluster.
     numbers : dict of str to Numbers
@@ -203,7 +215,7 @@ class Profile:
         *,
         numeric: Sequence[str] = (),
         categorical: Sequence[str] = (),
-        groups: Sequence[str],
+        groups: Sequence[str] | Mapping[str, Sequence[str]],
         n_clusters: int,
         clusters: Sequence[str] | None = None,
         title: str = "group",
@@ -217,7 +229,13 @@ class Profile:
                 f"clusters has {len(self.clusters)} names, n_clusters={n_clusters}. Give one name "
                 "per cluster, or None."
             )
-        self.groups = tuple(str(name) for name in groups)
+        each = groups if isinstance(groups, Mapping) else {}
+        self.attributes = {title: tuple(map(str, names)) for title, names in each.items()}
+        self.groups = tuple(
+            [f"{title}: {name}" for title, names in self.attributes.items() for name in names]
+            if each
+            else map(str, groups)
+        )
         self.title = title
         self.missing_groups: MissingGroups = missing_groups
         self.counts: IntArray = np.zeros((len(self.groups), n_clusters), dtype=np.int64)
@@ -232,7 +250,36 @@ class Profile:
     @property
     def n_rows(self) -> int:
         """Rows seen so far."""
-        return int(self.counts.sum())
+        # A row is in one group of each attribute.
+        return int(self.counts[self._parts[0]].sum())
+
+    @property
+    def by_attribute(self) -> dict[str, Profile]:
+        """The profile as if each of several attributes were the only one, by name; else this one.
+
+        Columns are described from the same rows in all of them.
+
+        Examples
+        --------
+        >>> profile = Profile(groups={"sex": ["f", "m"], "region": ["east", "west"]}, n_clusters=2)
+        >>> profile.add(np.zeros((2, 1)), [0, 1], [("f", "west"), ("m", "west")])
+        >>> profile.by_attribute["region"].counts.tolist()
+        [[0, 0], [1, 1]]
+        """
+        if not self.attributes:
+            return {self.title: self}
+        found = {}
+        for (title, names), part in zip(self.attributes.items(), self._parts, strict=True):
+            own = found[title] = copy(self)
+            own.title, own.groups, own.attributes = title, names, {}
+            own.counts = self.counts[part]
+        return found
+
+    @property
+    def _parts(self) -> list[slice]:
+        """Where the groups of each attribute are among all."""
+        lengths = [len(names) for names in self.attributes.values()] or [len(self.groups)]
+        return [slice(*ends) for ends in pairwise(np.cumsum([0, *lengths]).tolist())]
 
     def add(self, block: Any, labels: Any, groups: Any) -> None:
         """Add a block of rows.
@@ -245,13 +292,12 @@ class Profile:
         labels : array-like of shape (n_rows,)
             Cluster of each row, by name.
         groups : array-like or table
-            Group of each row, by name; several columns form their intersections.
+            Group of each row, by name; several columns form their intersections, or are
+            attributes, where the profile has several.
         """
         columns = _columns(block)
         codes = match_groups(labels, self.clusters, argument="labels", noun="clusters")
-        cells = match_groups(
-            groups, self.groups, n_rows=len(codes), argument="groups", missing=self.missing_groups
-        )
+        cells = self._cells(groups, len(codes))
         missing = [n for n in (*self.numbers, *self.categories) if n not in columns]
         if missing:
             raise ValueError(
@@ -264,16 +310,31 @@ class Profile:
             )
         # All is read before anything is added: a block counts as a whole or not at all.
         floats = {name: _floats(name, columns[name]) for name in self.numbers}
-        known = np.flatnonzero(cells >= 0)
-        if len(known) < len(cells):
-            cells, codes = cells[known], codes[known]
+        # A row that lacks the group of one attribute counts for none, as in a fit.
+        known = np.flatnonzero((cells >= 0).all(axis=0))
+        if len(known) < len(codes):
+            cells, codes = cells[:, known], codes[known]
             floats = {name: values[known] for name, values in floats.items()}
             columns = {name: values[known] for name, values in columns.items()}
         for name, column in self.numbers.items():
             column.add(floats[name], codes)
         for name, levels in self.categories.items():
             levels.add(columns[name].to_native(), codes)
-        self.counts += _cross(cells, codes, self.counts.shape)
+        for part, own in zip(self._parts, cells, strict=True):
+            self.counts[part] += _cross(own, codes, self.counts[part].shape)
+
+    def _cells(self, groups: Any, n_rows: int) -> IntArray:
+        """The group of each row, by attribute, (n_attributes, n_rows)."""
+        how: dict[str, Any] = {"argument": "groups", "missing": self.missing_groups}
+        if not self.attributes:
+            return np.stack([match_groups(groups, self.groups, n_rows=n_rows, **how)])
+        columns = label_columns(groups, list(self.attributes), argument="groups")
+        return np.stack(
+            [
+                match_groups(columns[title], names, n_rows=n_rows, **how)
+                for title, names in self.attributes.items()
+            ]
+        )
 
     @classmethod
     def from_frame(
@@ -286,6 +347,7 @@ class Profile:
         categorical: Sequence[str] | None = None,
         clusters: Sequence[str] | None = None,
         missing_groups: MissingGroups = "error",
+        attributes: Literal["intersect", "each"] = "intersect",
     ) -> Self:
         """The profile of a table in memory.
 
@@ -304,6 +366,9 @@ class Profile:
             Names of the clusters, empty ones too; None: the labels that occur.
         missing_groups : {"error", "drop", "group"}, default="error"
             As in the constructor.
+        attributes : {"intersect", "each"}, default="intersect"
+            What several sensitive columns are: groups by their intersections, or attributes that
+            are compared each by itself.
 
         Returns
         -------
@@ -322,7 +387,9 @@ class Profile:
             sensitive = _named(frame, chosen)
             # Sensitive columns do not describe clusters: the report has tables of its own for them.
             columns = {name: values for name, values in columns.items() if name not in chosen}
-        groups = encode_groups(sensitive, argument="sensitive", missing=missing_groups)
+        groups = encode_groups(
+            sensitive, argument="sensitive", missing=missing_groups, each=attributes == "each"
+        )
         if clusters is None:
             clusters = encode_groups(labels, argument="labels").names
         by_type = {name: _role(values) for name, values in columns.items()}
@@ -334,7 +401,7 @@ class Profile:
             numeric=numeric,
             # A column that the user names as numeric is taken out of those found by type.
             categorical=[name for name in categorical if name not in numeric],
-            groups=groups.names,
+            groups={own.title: own.names for own in groups.attributes} or groups.names,
             n_clusters=len(clusters),
             clusters=clusters,
             title=groups.title,
