@@ -80,7 +80,7 @@ def people(n_rows: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
 def described(frame, labels):
     """The portraits of two clusters by sex."""
     profile = Profile.from_frame(frame, labels, "sex")
-    return portraits(profile, SafeCounts.of(profile.counts), [0, 1])
+    return portraits(profile, [SafeCounts.of(profile.counts)], [0, 1])
 
 
 def top(profile, model=None, certificate=None):

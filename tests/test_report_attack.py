@@ -33,13 +33,19 @@ def point(counts, bound):
     counts = np.asarray(counts, float)
     sizes = counts.sum(axis=1)
     verdict = judge_counts(counts, [""] * len(counts), bound, min_group_size=1)
-    groups = SimpleNamespace(names=[f"g{i}" for i in range(len(counts))], sizes=sizes)
+    names = tuple(f"g{i}" for i in range(len(counts)))
+    fitted = SimpleNamespace(
+        verdict=verdict,
+        groups=SimpleNamespace(names=names, sizes=sizes, attributes=()),
+        fairness=SimpleNamespace(rates=counts / sizes[:, None]),
+    )
+    fitted.by_attribute = {"": fitted}
     model = SimpleNamespace(
         rates_=counts / sizes[:, None],
         unjudged_groups_={},
         criterion="gap",
         gap_of="labels",
-        fitted_=SimpleNamespace(verdict=verdict, groups=groups),
+        fitted_=fitted,
         fairness_strength="auto",
         n_components=counts.shape[1],
     )

@@ -6,7 +6,8 @@ as far as it is the same in all worlds, and a small count has worlds for values 
 reads the page cannot tell the worlds apart, so he does not know which of these values is true.
 
 Sizes of groups count as known: several tables of a page share them. Hence a row moves only within
-its group.
+its group. Tables of the same clusters by several attributes share the sizes of the clusters as
+well: what moves in one of them moves in all, and is hidden in all.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ __all__ = [
     "open_to_readers",
     "rounded_down",
     "rounded_up",
+    "safe_attributes",
     "safe_shares",
     "safe_tables",
     "share_of",
@@ -42,6 +44,7 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 Says = Callable[[FloatArray], Hashable]
+SaysOfAll = Callable[[Sequence[FloatArray]], Hashable]
 T = TypeVar("T", bound=Hashable)
 
 SMALLEST = 5  # a count of fewer rows is hidden
@@ -104,6 +107,14 @@ class SafeCounts:
             return cls.without_cells(table)
         return cls(table, hidden, tuple(changes))
 
+    def first(self, n_groups: int) -> SafeCounts:
+        """Those of the first groups; others are on no page."""
+        if n_groups == len(self.counts):
+            return self
+        changes = tuple((group, row) for group, row in self.changes if group < n_groups)
+        counts, hidden = self.counts[:n_groups], self.hidden[:n_groups]
+        return SafeCounts(counts, hidden, changes, self.has_cells)
+
     @classmethod
     def without_cells(cls, counts: ArrayLike) -> SafeCounts:
         """Counts of which none is shown."""
@@ -115,9 +126,7 @@ class SafeCounts:
         """Tables that a reader must hold possible, the true one first."""
         yield self.counts
         for group, row in self.changes:
-            table = self.counts.copy()
-            table[group] = row
-            yield table
+            yield _replaced(self.counts, group, row)
 
     @property
     def sizes(self) -> FloatArray:
@@ -229,19 +238,86 @@ class SafeCounts:
         return _cluster_gaps(self.counts, criterion)
 
 
-def safe_tables(tables: Sequence[tuple[FloatArray, Says | None]]) -> list[SafeCounts]:
-    """The tables of one page, each with what is said of it in any case.
+def safe_tables(
+    pages: Sequence[tuple[Sequence[FloatArray], SaysOfAll | None]],
+) -> list[list[SafeCounts]]:
+    """The tables of one page, by attribute, with what is said of them in any case.
 
     Equal tables, such as those of two bounds that are met alike, hide the same counts, so that none
     shows what another hides.
     """
-    keys = [np.asarray(counts, dtype=np.float64).tobytes() for counts, _ in tables]
+    keys = [tuple(np.asarray(t, dtype=np.float64).tobytes() for t in ts) for ts, _ in pages]
     found = {}
-    for key, (counts, _) in zip(keys, tables, strict=True):
+    for key, (tables, _) in zip(keys, pages, strict=True):
         if key not in found:
-            every = [says for k, (_, says) in zip(keys, tables, strict=True) if k == key and says]
-            found[key] = SafeCounts.of(counts, lambda t, e=every: tuple(s(t) for s in e))  # type: ignore[misc]
+            every = [says for k, (_, says) in zip(keys, pages, strict=True) if k == key and says]
+            found[key] = safe_attributes(tables, lambda t, e=every: tuple(s(t) for s in e))  # type: ignore[misc]
     return [found[key] for key in keys]
+
+
+def safe_attributes(counts: Sequence[ArrayLike], says: SaysOfAll) -> list[SafeCounts]:
+    """Tables of the same rows and clusters, one for each attribute.
+
+    The columns of all tables add up to the same: rows of groups that are not shown are a row, too.
+    ``says`` gives what is said of all tables whatever happens.
+
+    Examples
+    --------
+    >>> sex, region = [[3.0, 40.0, 57.0], [60.0, 70.0, 80.0]], [[63.0, 110.0, 137.0]]
+    >>> safe = safe_attributes([sex, region], lambda tables: None)
+    >>> [one.hidden.tolist() for one in safe]
+    [[[True, True, False], [False, False, False]], [[True, True, False]]]
+    """
+    tables = [np.asarray(table, dtype=np.float64) for table in counts]
+
+    def said(own: int, world: FloatArray) -> Hashable:
+        """Of all tables, where one is another and the others follow it."""
+        change = world.sum(axis=0) - tables[own].sum(axis=0)
+        worlds = []
+        for other, table in enumerate(tables):
+            found = _followed(table, change)
+            if other != own and found is None:
+                return object()  # equal to nothing: there is no such world
+            worlds.append(world if other == own or found is None else _replaced(table, *found))
+        return says(worlds)
+
+    alone = [
+        SafeCounts.of(table, lambda world, own=own: said(own, world))  # type: ignore[misc]
+        for own, table in enumerate(tables)
+    ]
+    hidden = [safe.hidden.copy() for safe in alone]
+    changes = [list(safe.changes) for safe in alone]
+    for own, safe in enumerate(alone):
+        for group, row in safe.changes:
+            change = row - tables[own][group]
+            for other, table in enumerate(tables):
+                if other != own:
+                    found = _followed(table, change)
+                    assert found is not None  # `said` has asked
+                    changes[other].append(found)
+                    hidden[other][found[0], change != 0] = True
+    return [
+        SafeCounts(safe.counts, hides, tuple(worlds))
+        if safe.has_cells and not hides[:, safe.sizes > 0].all()
+        else SafeCounts.without_cells(safe.counts)
+        for safe, hides, worlds in zip(alone, hidden, changes, strict=True)
+    ]
+
+
+def _followed(table: FloatArray, change: FloatArray) -> tuple[int, FloatArray] | None:
+    """A group, and its row when the sizes of the clusters change; None where none can."""
+    # The largest group first: always the same one, so that few counts are hidden for its sake.
+    for group in np.argsort(-table.sum(axis=1), kind="stable").tolist():
+        row = table[group] + change
+        if (row >= 0).all():
+            return group, row
+    return None
+
+
+def _replaced(table: FloatArray, group: int, row: FloatArray) -> FloatArray:
+    world = table.copy()
+    world[group] = row
+    return world
 
 
 def rounded_up(number: float, sizes: ArrayLike, *, rows: int = 1, cap: float = inf) -> str:

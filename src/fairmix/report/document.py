@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from math import inf
@@ -23,31 +23,29 @@ from fairmix.report.disclosure import (
     MANY,
     SMALLEST,
     SafeCounts,
-    Says,
+    SaysOfAll,
     safe_tables,
 )
-from fairmix.report.facts import data_facts, key_figures, model_facts
+from fairmix.report.facts import all_figures, data_facts, key_figures, model_facts
 from fairmix.report.features import portraits
 from fairmix.report.figures import HIDDEN, count, cut, value
+from fairmix.report.parts import Part, overall, parts_of, said_of
 from fairmix.report.ratios import down, group_ratios, smallest_ratio_text
 from fairmix.report.shares import BARS, panel
 from fairmix.report.verdict import (
     box,
     certified_text,
-    compared,
     criterion_of,
     fit_gap,
     held_sizes,
     is_bounded,
-    judged,
     label_gap,
     observed_text,
-    said_of,
     soft_gap,
 )
 from fairmix.results.profile import Profile
 from fairmix.results.text import cell
-from fairmix.results.verdict import Verdict, verdict_of
+from fairmix.results.verdict import Verdict
 
 if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
@@ -60,6 +58,8 @@ __all__ = ["render"]
 LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js")
 # Clusters that are described; the smallest are left out, so that the page stays readable.
 PORTRAITS = 60
+# Figures that are the same for all attributes.
+SHARED = ("clusters", "rows")
 FRONT_BARS = 1600  # of all points of a front together: a browser draws them without a wait
 
 
@@ -69,7 +69,7 @@ def render(
     model: FairMixture | None = None,
     front: ParetoFront | None = None,
     certificate: Certificate | None = None,
-    verdict: Verdict | None = None,
+    verdict: Verdict | Mapping[str, Verdict] | None = None,
     criterion: str | None = None,
     facts: Mapping[str, str] | None = None,
 ) -> str:
@@ -82,7 +82,7 @@ def render(
     Parameters
     ----------
     profile : Profile
-        The clusters, of any tool.
+        The clusters, of any tool. Of several attributes each has a block of its own.
     model : FairMixture, default=None
         The fitted model that gave them: adds its bound, its two gaps, its convergence and its
         settings.
@@ -91,9 +91,9 @@ def render(
     certificate : Certificate, default=None
         Of `FairMixture.certify` on held-out rows: adds what holds in the population, and the
         verdict on these rows.
-    verdict : Verdict, default=None
-        On the clusters of the profile, of `fairmix.results.judge_counts`. None: that of the model
-        and of the profile; without a model there is no bound.
+    verdict : Verdict, or mapping of str to Verdict, default=None
+        On the clusters of the profile, of `fairmix.results.judge_counts`; one for each of several
+        attributes. None: that of the model and of the profile; without a model there is no bound.
     criterion : {"gap", "additive_gap", "worst_pair_gap"}, default=None
         What the gaps are. None: that of the model, or ``"gap"``.
     facts : mapping of str to str, default=None
@@ -115,58 +115,81 @@ def render(
     True
     """
     criterion = criterion_of(model) if criterion is None else criterion
-    verdict = judged(profile, model) if verdict is None else verdict
-    # Before anything is counted: sums with groups that are not shown would tell how few they are.
-    profile, whole = compared(profile, verdict), profile
+    parts = parts_of(profile, model, certificate, verdict)
     of = "labels" if model is None else str(model.gap_of)
-    left_out = [name for name in whole.groups if name not in profile.groups]
-    tiny = verdict.met is not None and any(name not in verdict.unjudged for name in left_out)
-    # Labels say nothing about a bound on probabilities.
-    says = said_of(profile.groups, verdict, criterion, of) if of == "labels" else None
+    says = said_of([p.profile.groups for p in parts], [p.verdict for p in parts], criterion, of)
     points = [] if front is None else _points(front)
-    safe, *tables = safe_tables([(profile.counts.astype(float), says), *points])
-    if tiny or len(profile.groups) < 2:
-        # The verdict is about groups that are not in the table, and with their counts tells theirs.
-        safe = SafeCounts.without_cells(safe.counts)
+    first, *tables = safe_tables([([p.counts for p in parts], says), *points])
+    if front is not None:
+        tables = _complete(front, tables)
+    # With the counts of the others, a verdict about groups that are not in the table tells theirs.
+    safes = [
+        SafeCounts.without_cells(safe.first(len(p.profile.groups)).counts)
+        if p.tiny or len(p.profile.groups) < 2
+        else safe.first(len(p.profile.groups))
+        for p, safe in zip(parts, first, strict=True)
+    ]
+    every = [*safes, *(table for point in tables for table in point)]
     # Sums of squares and likelihoods tell how far the rows of such clusters are from the others.
-    alone = any(((t.size_ends[0] < FEWEST) & (t.sizes > 0)).any() for t in (safe, *tables))
-    gap = label_gap(safe, verdict, criterion, model, tiny) if len(profile.groups) > 1 else "0.0000"
+    alone = any(((t.size_ends[0] < FEWEST) & (t.sizes > 0)).any() for t in every)
+    blocks = [
+        _block(p, safe, criterion, described=len(parts) == 1)
+        for p, safe in zip(parts, safes, strict=True)
+    ]
     # Stable, so that clusters of one size keep their order and the page repeats byte by byte.
-    largest = np.argsort(-safe.estimate.sum(axis=0), kind="stable")[:PORTRAITS]
-    charts: dict[str, Any] = {}
+    largest = np.argsort(-safes[0].estimate.sum(axis=0), kind="stable")[:PORTRAITS]
+    shown, charts = parts[0].profile, dict[str, Any]()
+    titles = [cut(p.profile.title) for p in parts if p.profile.title != UNKNOWN_TITLE]
     content = {
-        "box": box(profile, safe, verdict, criterion, model, certificate, left_out=left_out),
-        "is_part": profile is not whole,
+        "box": blocks[0]["box"] if len(parts) == 1 else overall(parts, blocks, safes, of),
+        "blocks": blocks,
         "profile": profile,
-        "title": "" if profile.title == UNKNOWN_TITLE else cut(profile.title),
-        "group_names": [cut(name) for name in profile.groups],
-        "rows": count(profile.n_rows),
-        "figures": key_figures(profile, safe, criterion, verdict, gap),
-        "shares": panel(safe, profile.clusters, profile.groups, criterion),
-        "ratios": group_ratios(safe, profile.clusters, profile.groups)
-        if len(profile.groups) > 1
-        else None,
-        "has_cells": safe.has_cells,
+        "titles": titles,
+        "most_groups": max(len(p.profile.groups) for p in parts),
+        "figures": blocks[0]["figures"] if len(parts) == 1 else all_figures(parts),
         "alone": alone,
-        "portraits": portraits(profile, safe, sorted(largest.tolist())),
+        "portraits": portraits(shown, safes, sorted(largest.tolist())),
         "described": bool(profile.numbers or profile.categories),
-        "front": None if front is None else _front(front, model, profile, tables, alone, charts),
-        "gaps": _gaps(model, safe, gap),
-        "certificate": None if certificate is None else _certified(certificate),
+        "front": None if front is None else _front(front, model, shown, tables, alone, charts),
+        "data_facts": data_facts(parts, facts or {}),
         "model_facts": None if model is None else model_facts(model),
-        "data_facts": data_facts(profile, safe, verdict, facts or {}, whole.n_rows),
         "measure": CRITERIA[criterion].words,
         "criterion": criterion.replace("_", " "),
         "smallest": SMALLEST,
         "fewest": FEWEST,
     }
     if model is not None and len(model.history_) > 1:
-        shown = convergence_charts(
-            model, is_bounded(model), objective=not alone, gap=not safe.hidden.any()
-        )
-        for i, chart in enumerate(shown):
+        hidden = any(safe.hidden.any() for safe in safes)
+        drawn = convergence_charts(model, is_bounded(model), objective=not alone, gap=not hidden)
+        for i, chart in enumerate(drawn):
             charts[f"convergence-{i}"] = chart
     return _fill(content, charts)
+
+
+def _block(part: Part, safe: SafeCounts, criterion: str, *, described: bool) -> dict[str, Any]:
+    """What is said of one attribute; ``described``: also what it says of the clusters."""
+    profile, model, verdict = part.profile, part.model, part.verdict
+    gap = "0.0000"
+    if len(profile.groups) > 1:
+        gap = label_gap(safe, verdict, criterion, model, part.tiny)
+    figures = key_figures(profile, safe, criterion, verdict, gap, sizes=not part.sizes_hidden)
+    if not described:
+        figures = {name: figure for name, figure in figures.items() if name not in SHARED}
+    held = part.certificate
+    return {
+        "title": cut(profile.title),
+        "box": box(profile, safe, verdict, criterion, model, held, left_out=part.left_out),
+        "figures": figures,
+        "is_part": profile is not part.whole,
+        "rows": count(profile.n_rows),
+        "shares": panel(safe, profile.clusters, profile.groups, criterion),
+        "ratios": group_ratios(safe, profile.clusters, profile.groups)
+        if len(profile.groups) > 1
+        else None,
+        "has_cells": safe.has_cells,
+        "gaps": _gaps(model, safe, gap),
+        "certificate": None if held is None else _certified(held),
+    }
 
 
 def _fill(content: dict[str, Any], charts: dict[str, Any]) -> str:
@@ -234,23 +257,45 @@ def _gaps(model: FairMixture | None, safe: SafeCounts, gap: str) -> dict[str, An
     }
 
 
-def _points(front: ParetoFront) -> list[tuple[Any, Says | None]]:
-    """The counts of each point of a front, and the verdict on it."""
-    return [
-        (
-            np.asarray(m.rates_) * m.fitted_.groups.sizes[:, None],
-            said_of(list(m.fitted_.groups.names), verdict_of(m), m.criterion, m.gap_of),
-        )
-        for m in front.models
-        if m.rates_ is not None
-    ]
+def _points(front: ParetoFront) -> list[tuple[list[Any], SaysOfAll | None]]:
+    """The counts of each point of a front by attribute, and the verdicts on it."""
+    found = []
+    for m in front.models:
+        if m.rates_ is None:
+            continue
+        views = list(m.fitted_.by_attribute.values())
+        counts = [np.asarray(v.fairness.rates) * v.groups.sizes[:, None] for v in views]
+        names, verdicts = [list(v.groups.names) for v in views], [v.verdict for v in views]
+        found.append((counts, said_of(names, verdicts, m.criterion, m.gap_of)))
+    return found
+
+
+def _complete(front: ParetoFront, tables: list[list[SafeCounts]]) -> list[list[SafeCounts]]:
+    """Without the counts of several attributes, if one of them leaves rows out.
+
+    The clusters of these rows are not known here, but would follow from the other attributes.
+    """
+    if not any(m.fitted_.groups.attributes and m.unjudged_groups_ for m in front.models):
+        return tables
+    return [[SafeCounts.without_cells(table.counts) for table in point] for point in tables]
+
+
+def _worst(texts: Sequence[str], *, at_least: bool) -> str:
+    """The worst of the figures of several attributes, as they are printed."""
+    if len(texts) == 1:
+        return texts[0]
+    if HIDDEN in texts:
+        return HIDDEN
+    known = [text for text in texts if text != "none"]
+    pick = min if at_least else max
+    return pick(known, key=lambda text: float(text.split()[-1])) if known else "none"
 
 
 def _front(
     front: ParetoFront,
     model: FairMixture | None,
     profile: Profile,
-    tables: list[SafeCounts],
+    tables: list[list[SafeCounts]],
     alone: bool,
     charts: dict[str, Any],
 ) -> dict[str, Any] | None:
@@ -259,11 +304,19 @@ def _front(
         return None  # there are not two groups to compare
     criterion = front.models[0].criterion if front.models else "gap"
     gaps = [
-        table.gap(criterion, cap=_cap(m)) for table, m in zip(tables, front.models, strict=True)
+        _worst(
+            [table.gap(criterion, cap=cap) for table, cap in zip(p, _caps(m), strict=True)],
+            at_least=False,
+        )
+        for p, m in zip(tables, front.models, strict=True)
     ] or [value(row.gap) for row in front.rows]
     chosen = _chosen(front, model)
-    balances = [table.balance() for table in tables] or [value(row.balance) for row in front.rows]
-    ratios = [smallest_ratio_text(t) for t in tables] or [down(row.ratio) for row in front.rows]
+    balances = [_worst([t.balance() for t in p], at_least=True) for p in tables] or [
+        value(row.balance) for row in front.rows
+    ]
+    ratios = [_worst([smallest_ratio_text(t) for t in p], at_least=True) for p in tables] or [
+        down(row.ratio) for row in front.rows
+    ]
     noun = LIMITS[front.rows[0].rule].noun if front.rows else "gap"
     bounded = {"gap": gaps, "ratio": ratios, "balance": balances}[noun]
     if not alone and any(text != HIDDEN for text in bounded):
@@ -285,18 +338,30 @@ def _front(
             front.rows, gaps, ratios, balances, bounded, strict=True
         )
     ]
-    bars = min(BARS, FRONT_BARS // max(1, len(tables)))
+    bars = min(BARS, FRONT_BARS // max(1, sum(map(len, tables))))
     panels = [
-        panel(table, range(m.n_components), list(m.fitted_.groups.names), criterion, bars=bars)
-        for table, m in zip(tables, front.models, strict=True)
+        [
+            {
+                "title": cut(title) if len(point) > 1 else "",
+                "panel": panel(
+                    table, range(m.n_components), list(own.groups.names), criterion, bars=bars
+                ),
+            }
+            for table, (title, own) in zip(point, m.fitted_.by_attribute.items(), strict=True)
+        ]
+        for point, m in zip(tables, front.models, strict=True)
     ]
     # Said only where the front was fitted to other rows than those of the report.
     sizes = {
-        int(m.fitted_.groups.sizes.sum())
+        int(own.groups.sizes.sum())
         for m in front.models
-        if m.fitted_.groups.sizes.min() >= FEWEST
+        # All attributes have the same rows, as long as none leaves some out.
+        for own in list(m.fitted_.by_attribute.values())[:1]
+        if own.groups.sizes.min() >= FEWEST
     }
     sizes -= {profile.n_rows}
+    if any(m.fitted_.groups.attributes and m.unjudged_groups_ for m in front.models):
+        sizes = set()
     return {
         "noun": noun,
         "rows": rows,
@@ -319,11 +384,13 @@ def _chosen(front: ParetoFront, model: FairMixture | None) -> int:
     return next((i for i, row in enumerate(front.rows) if row.met), 0)
 
 
-def _cap(model: FairMixture) -> float:
-    """What the gap of a fit is known to be at most: its bound, if that is met."""
-    found = verdict_of(model)
-    on_gap = found.holds and not found.at_least
-    return max(found.bound, found.resolution) if on_gap else inf
+def _caps(model: FairMixture) -> list[float]:
+    """What the gap of a fit is known to be at most, by attribute: its bound, if that is met."""
+    verdicts = [own.verdict for own in model.fitted_.by_attribute.values()]
+    return [
+        max(found.bound, found.resolution) if found.holds and not found.at_least else inf
+        for found in verdicts
+    ]
 
 
 def _certified(certificate: Certificate) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmix.report.disclosure import SafeCounts, share_of
-from fairmix.report.figures import count, cut, value
+from fairmix.report.figures import HIDDEN, count, cut, value
+from fairmix.report.parts import Part
 from fairmix.report.ratios import smallest_ratio_text
 from fairmix.report.verdict import unjudged_text
 from fairmix.results.profile import Categories, Numbers, Profile
@@ -21,7 +22,7 @@ from fairmix.results.verdict import NOT_JUDGED, Verdict
 if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
 
-__all__ = ["Facts", "data_facts", "key_figures", "model_facts"]
+__all__ = ["Facts", "all_figures", "data_facts", "key_figures", "model_facts"]
 
 Facts = dict[str, str]
 IntArray = NDArray[np.int64]
@@ -33,9 +34,17 @@ UNSAID = {"verbose", "n_jobs", "checkpoint", "n_components", "random_state", "ca
 
 
 def key_figures(
-    profile: Profile, safe: SafeCounts, criterion: str, verdict: Verdict, gap: str
+    profile: Profile,
+    safe: SafeCounts,
+    criterion: str,
+    verdict: Verdict,
+    gap: str,
+    *,
+    sizes: bool = True,
 ) -> Facts:
     """The few numbers beside the verdict; ``gap`` as it is in the box.
+
+    ``sizes`` is whether those of the groups may be told.
 
     Examples
     --------
@@ -45,7 +54,6 @@ def key_figures(
     >>> key_figures(profile, SafeCounts.of(profile.counts), "gap", verdict, "0.0000")["balance"]
     '1.0000'
     """
-    filled = int((safe.sizes > 0).sum())
     told = verdict.word != NOT_JUDGED
     return {
         criterion.replace("_", " "): gap.replace("at most", "≤") if told else NOT_JUDGED,
@@ -53,27 +61,48 @@ def key_figures(
         if told and len(profile.groups) > 1
         else NOT_JUDGED,
         "balance": safe.balance() if told and len(profile.groups) > 1 else NOT_JUDGED,
-        "best balance": _best_balance(safe),
-        "clusters": f"{filled} of {profile.n_clusters}"
-        if filled < len(safe.sizes)
-        else f"{filled}",
+        "best balance": _best_balance(safe) if sizes else HIDDEN,
+        "clusters": _filled(profile),
         "groups": str(len(profile.groups)),
         "rows": count(profile.n_rows),
     }
 
 
-def data_facts(
-    profile: Profile, safe: SafeCounts, verdict: Verdict, given: Mapping[str, str], rows: int
-) -> Facts:
-    """What the data are. What the caller says goes before what is found here.
+def all_figures(parts: Sequence[Part]) -> Facts:
+    """What is the same for several attributes."""
+    found = {"attributes": str(len(parts)), "clusters": _filled(parts[0].whole)}
+    rows = _rows(parts)
+    return found if rows is None else found | {"rows": rows}
 
-    ``rows`` are those that the columns are described from.
-    """
-    found = {"rows": count(profile.n_rows), "groups by": cut(profile.title)}
-    for g, name in enumerate(profile.groups):
-        found[f"group {cut(name)}"] = count(safe.group_sizes[g])
-    if verdict.unjudged:
-        found["not judged"] = unjudged_text(verdict.unjudged)
+
+def _filled(profile: Profile) -> str:
+    """Clusters that have rows."""
+    filled = int((profile.counts.sum(axis=0) > 0).sum())
+    return f"{filled} of {profile.n_clusters}" if filled < profile.n_clusters else f"{filled}"
+
+
+def _rows(parts: Sequence[Part]) -> str | None:
+    """Rows of the page; None where they would tell how few rows are not shown."""
+    if parts[0].alone:
+        return count(parts[0].profile.n_rows)
+    # One attribute that shows all rows gives them in any case.
+    told = any(not part.others.any() for part in parts) or not any(p.sizes_hidden for p in parts)
+    return count(parts[0].whole.n_rows) if told else None
+
+
+def data_facts(parts: Sequence[Part], given: Mapping[str, str]) -> Facts:
+    """What the data are. What the caller says goes before what is found here."""
+    profile, rows = parts[0].whole, _rows(parts)
+    found = {} if rows is None else {"rows": rows}
+    found["groups by"] = _listed([part.profile.title for part in parts])
+    for part in parts:
+        before = "group" if part.alone else cut(part.profile.title)
+        sizes = [] if part.sizes_hidden else part.profile.counts.sum(axis=1)
+        for name, size in zip(part.profile.groups, sizes, strict=False):
+            found[f"{before} {cut(name)}" if part.alone else f"{before}: {cut(name)}"] = count(size)
+        if part.verdict.unjudged:
+            where = "not judged" if part.alone else f"{before}: not judged"
+            found[where] = unjudged_text(part.verdict.unjudged)
     if profile.numbers:
         found["numeric columns"] = _listed(list(profile.numbers))
     if profile.categories:
@@ -81,7 +110,9 @@ def data_facts(
     described: dict[str, Numbers | Categories] = {**profile.numbers, **profile.categories}
     missing = {name: column.missing for name, column in described.items() if column.missing.any()}
     if missing:
-        found["values missing"] = _listed([f"{n}: {_part(m, rows)}" for n, m in missing.items()])
+        found["values missing"] = _listed(
+            [f"{n}: {_part(m, profile.n_rows)}" for n, m in missing.items()]
+        )
     versions = ", ".join(f"{name} {version(name)}" for name in SOFTWARE)
     software = {"versions": f"{versions}, Python {platform.python_version()}"}
     said = {str(name): str(fact) for name, fact in given.items()}

@@ -56,18 +56,20 @@ class Portrait:
     categories: tuple[Feature, ...]
 
 
-def portraits(profile: Profile, safe: SafeCounts, clusters: Sequence[int]) -> list[Portrait]:
-    """The features of the chosen clusters that have rows.
+def portraits(
+    profile: Profile, tables: Sequence[SafeCounts], clusters: Sequence[int]
+) -> list[Portrait]:
+    """The features of the chosen clusters that have rows, by the tables of all attributes.
 
     Examples
     --------
     >>> import pandas as pd
     >>> people = pd.DataFrame({"age": [20.0] * 10 + [60.0] * 10})
     >>> profile = Profile.from_frame(people, [0] * 10 + [1] * 10, ["f", "m"] * 10)
-    >>> portraits(profile, SafeCounts.of(profile.counts), [0])[0].numbers[0].difference
+    >>> portraits(profile, [SafeCounts.of(profile.counts)], [0])[0].numbers[0].difference
     -1.0
     """
-    fewest, _ = safe.size_ends
+    fewest = np.min([safe.size_ends[0] for safe in tables], axis=0)
     # All of them, chosen or not: "all" is the same for every choice.
     described = [k for k in range(profile.n_clusters) if fewest[k] >= FEWEST]
     numbers: dict[int, list[Feature]] = {k: [] for k in described}
@@ -77,7 +79,7 @@ def portraits(profile: Profile, safe: SafeCounts, clusters: Sequence[int]) -> li
             ones = {"1": column.counts * column.means}
             _add(categories, name, ones, column.counts.astype(float), described)
         else:
-            _add_means(numbers, name, column, described, safe.estimate.sum(axis=0))
+            _add_means(numbers, name, column, described, tables[0].estimate.sum(axis=0))
     for name, levels in profile.categories.items():
         totals = levels.rest + sum(levels.counts.values(), np.zeros_like(levels.rest))
         counts = {category: found.astype(float) for category, found in levels.counts.items()}
@@ -90,7 +92,7 @@ def portraits(profile: Profile, safe: SafeCounts, clusters: Sequence[int]) -> li
             categories=_top(categories.get(k, [])),
         )
         for k in clusters
-        if safe.sizes[k] > 0
+        if tables[0].sizes[k] > 0
     ]
 
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.criteria import CRITERIA, SmallestRatio, limit_of, smallest_ratio
+from fairmix.criteria import CRITERIA, SmallestRatio, smallest_ratio
 from fairmix.report.disclosure import (
     FEWEST,
     MANY,
     SafeCounts,
-    Says,
     certified,
     rounded_down,
     rounded_up,
@@ -50,7 +49,6 @@ __all__ = [
     "judged",
     "label_gap",
     "observed_text",
-    "said_of",
     "soft_gap",
     "unjudged_text",
 ]
@@ -141,20 +139,6 @@ def compared(profile: Profile, verdict: Verdict) -> Profile:
     part.groups = tuple(profile.groups[g] for g in rows)
     part.counts = profile.counts[rows]
     return part
-
-
-def said_of(groups: Sequence[str], verdict: Verdict, criterion: str, of: str) -> Says | None:
-    """What the page says of a table of counts in any case: its verdict, if it has one."""
-    if verdict.met is None:
-        return None
-
-    def word(counts: FloatArray) -> str:
-        # All groups of the table are judged: the others have been left out of it.
-        limit = limit_of({verdict.parameter: verdict.bound, "criterion": criterion})
-        assert limit is not None
-        return judge_counts(counts, groups, limit.of(""), min_group_size=1, of=of).word
-
-    return word
 
 
 def box(
