@@ -32,6 +32,7 @@ def audit(
     ] = None,
     criterion: o.Criterion = "gap",
     min_group_size: o.MinGroupSize = None,
+    attributes: o.Attributes = "intersect",
     drop: o.Drop = None,
     missing: o.Incomplete = "error",
     missing_groups: o.MissingGroups = "error",
@@ -50,10 +51,17 @@ def audit(
     """
     from math import inf
 
-    from fairmix.cli.auditing import figures_of, least_of, profile_of, write_report
+    from fairmix.cli.auditing import (
+        audited,
+        least_of_all,
+        profile_of,
+        verdict_on_all,
+        write_report,
+    )
     from fairmix.cli.opening import Choice, open_for_audit
     from fairmix.cli.outputs import refuse_existing, refuse_inputs
     from fairmix.cli.texts import (
+        attribute_text,
         figures_text,
         gaps_text,
         ratio_text,
@@ -62,7 +70,6 @@ def audit(
         verdict_text,
     )
     from fairmix.criteria import MaxGap
-    from fairmix.results.verdict import judge_counts
 
     screen = Screen(quiet, json)
     smallest = o.read_min_group_size(min_group_size)
@@ -93,39 +100,48 @@ def audit(
             dialect=text.dialect(),
         )
         screen.note(gaps_text(rows))
-        profile = profile_of(rows)
-        verdict = judge_counts(
-            profile.counts,
-            profile.groups,
-            MaxGap(inf, criterion) if limit is None else limit,
-            min_group_size=smallest,
-        )
-        screen.note(reach_text(limit, profile, verdict))
-        least = least_of(profile, verdict)
-        figures = figures_of(rows, profile, smallest, seed)
+        profile = profile_of(rows, each=attributes == "each")
+        asked = MaxGap(inf, criterion) if limit is None else limit
+        found = audited(rows, profile, asked, smallest, seed)
+        for own in found.values():
+            screen.note(reach_text(limit, own.profile, own.verdict))
         if out is not None:
-            write_report(rows, profile, verdict, criterion, out)
-    screen.say(figures_text(profile, figures))
-    screen.say(shares_text(profile))
-    screen.say(f"\n{verdict_text(verdict, criterion)}")
-    screen.say(ratio_text(verdict, least))
+            verdicts = {title: own.verdict for title, own in found.items()}
+            write_report(rows, profile, verdicts, criterion, out)
+    for own in found.values():
+        screen.say(figures_text(own.profile, own.figures))
+        screen.say(f"{shares_text(own.profile)}\n")
+    if profile.attributes:
+        verdict, least = verdict_on_all(found), least_of_all(found)
+        # Without a bound there is nothing to say of all.
+        if limit is not None:
+            screen.say(verdict_text(verdict, criterion))
+        for title, own in found.items():
+            screen.say(attribute_text(title, own.verdict, own.least))
+    else:
+        verdict, least = own.verdict, own.least
+        screen.say(verdict_text(verdict, criterion))
+        screen.say(ratio_text(verdict, least))
     if out is not None:
         screen.say(f"\nWrote {out}")
-    screen.result(
-        {
-            "data": rows.name,
-            "rows": profile.n_rows,
-            "criterion": criterion,
-            "max_gap": max_gap,
-            "min_ratio": min_ratio,
-            "min_balance": min_balance,
+    document = {
+        "data": rows.name,
+        "rows": profile.n_rows,
+        "criterion": criterion,
+        "max_gap": max_gap,
+        "min_ratio": min_ratio,
+        "min_balance": min_balance,
+        "clusters": profile.clusters,
+    }
+    if profile.attributes:
+        document |= {
             **verdict.figures,
             "smallest_ratio": None if least is None else asdict(least),
-            "figures": {name: asdict(figure) for name, figure in figures.items()},
-            "clusters": profile.clusters,
-            "counts": dict(zip(profile.groups, profile.counts.tolist(), strict=True)),
+            "attributes": {title: own.document for title, own in found.items()},
         }
-    )
+    else:
+        document |= own.document
+    screen.result(document)
     # Last, so that a missed bound still prints its figures and leaves its report.
     if strict:
         o.be_strict(screen, verdict, min_group_size)

@@ -138,7 +138,7 @@ class InputFiles:
         # finds the same ones without a mask of all rows in memory.
         kept: Mask = np.ones(len(table), dtype=bool)
         for name in self.needed:
-            kept &= _present(table[name])
+            kept &= present(table[name])
         held: Mask = np.zeros(len(table), dtype=bool)
         if self.hold_out:
             held = self._random(frame.number, len(table), HELD) < self.hold_out
@@ -210,7 +210,8 @@ def held_rows(block: MarkedBlock) -> Mask:
     return block.held
 
 
-def _present(column: pa.ChunkedArray) -> Mask:
+def present(column: pa.ChunkedArray) -> Mask:
+    """Where a column has a value."""
     # NaN and infinity count as missing, as they do where gaps are counted.
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_finite(column), column, None)

@@ -21,7 +21,7 @@ from fairmix.cli.files import DROP_ROWS, INTEGRATE, InputFiles, MarkedBlock, fit
 from fairmix.criteria import AnyLimit, ByAttribute, MinBalance, best_balance, limit_of
 from fairmix.estimator.labels import piece_labels
 from fairmix.export.labels import LabelFile
-from fairmix.input.groups import MissingGroups, encode_groups
+from fairmix.input.groups import encode_groups
 from fairmix.kernels.totals import IntArray
 from fairmix.results.certificate import Certificate
 from fairmix.results.profile import Profile
@@ -76,23 +76,30 @@ class Fit:
         # Late, as in `facts_of`.
         from fairmix.report.disclosure import FEWEST
 
-        unjudged = self.model.unjudged_groups_
         sizes = self.profile.counts.sum(axis=1)
-        judged = np.isin(self.profile.groups, list(unjudged), invert=True)
+        facts = facts_of(self.data, self.digest, [*sizes.tolist(), *self._held_sizes()])
+        if self.profile.attributes:
+            # Other attributes show all rows, so few in any group would follow from a sum.
+            if sizes.min() >= FEWEST:
+                facts["rows of the fit"] = f"{self.profile.n_rows:,}"
+            return facts
+        judged = np.isin(self.profile.groups, list(self.model.unjudged_groups_), invert=True)
         # As in the report, which shows all groups where fewer than two are judged.
         if judged.sum() < 2:
             judged[:] = True
         judged &= sizes >= FEWEST
-        held = self.certificate
-        held_out = {} if held is None else held.group_sizes | held.verdict.unjudged
-        facts = {
-            **facts_of(self.data, self.digest, [*sizes.tolist(), *held_out.values()]),
-            # As many as the report shows: what it does not show must not follow from a sum.
-            "rows of the fit": f"{sizes[judged].sum():,}",
-        }
+        # As many as the report shows: what it does not show must not follow from a sum.
+        facts["rows of the fit"] = f"{sizes[judged].sum():,}"
         if self.front is not None and self.front.models[0].fitted_.groups.sizes.min() >= FEWEST:
             facts["rows of the front"] = f"{self.front.models[0].fitted_.groups.sizes.sum():,}"
         return facts
+
+    def _held_sizes(self) -> list[int]:
+        """Held-out rows of each group."""
+        if self.certificate is None:
+            return []
+        each = list(self.certificate.attributes.values()) or [self.certificate]
+        return [n for one in each for n in (one.group_sizes | one.verdict.unjudged).values()]
 
     def metrics(self) -> dict[str, Any]:
         """The figures, for programs."""
@@ -129,6 +136,7 @@ class Fit:
             "ratio": float(model.ratio_),
             "balance": float(model.balance_),
             "smallest_ratio": None if self.least is None else asdict(self.least),
+            **({"attributes": attribute_figures(model)} if self.profile.attributes else {}),
             "held_out": self._held_out(),
             "certificate": self._certified(),
             "counts": dict(zip(self.profile.groups, self.profile.counts.tolist(), strict=True)),
@@ -153,6 +161,21 @@ class Fit:
         fields = asdict(self.certificate)
         # Both are in held_out already.
         return {name: fields[name] for name in fields if name not in ("verdict", "chance")}
+
+
+def attribute_figures(model: FairMixture) -> dict[str, dict[str, Any]]:
+    """The verdict on each attribute, and its figures."""
+    found = {}
+    for title, own in model.fitted_.by_attribute.items():
+        least = own.least_ratio
+        found[title] = {
+            **own.verdict.figures,
+            "gap": float(own.gap),
+            "ratio": float(own.fairness.ratio),
+            "balance": float(own.fairness.balance),
+            "smallest_ratio": None if least is None else asdict(least),
+        }
+    return found
 
 
 def _asked(limit: AnyLimit | None) -> dict[str, Any] | None:
@@ -248,16 +271,20 @@ def _for_sample(model: FairMixture, groups: pa.Table, n_rows: int) -> FairMixtur
     settings = {**model.get_params(), "min_group_size": smallest}
     if isinstance(model.min_balance, float):
         # Groups of a sample may be further apart in size, and then allow for less.
-        best = _best_balance(groups, model.missing_groups, smallest)
+        best = _best_balance(groups, model, smallest)
         settings["min_balance"] = min(settings["min_balance"], best)
     return FairMixture(**settings)
 
 
-def _best_balance(groups: pa.Table, missing: MissingGroups, min_group_size: int) -> float:
-    """The largest Balance that the judged groups of some rows allow for."""
-    sizes = encode_groups(groups, missing=missing).sizes
-    judged = sizes[sizes >= min_group_size].astype(np.float64)
-    return best_balance(judged) if len(judged) > 1 else 1.0
+def _best_balance(groups: pa.Table, model: FairMixture, min_group_size: int) -> float:
+    """The largest Balance that the judged groups of some rows allow for, in every attribute."""
+    each = model.attributes == "each"
+    found = encode_groups(groups, missing=model.missing_groups, each=each)
+    best = []
+    for own in found.attributes or (found,):
+        judged = own.sizes[own.sizes >= min_group_size].astype(np.float64)
+        best.append(best_balance(judged) if len(judged) > 1 else 1.0)
+    return min(best)
 
 
 def _front_bounds(model: FairMixture, groups: pa.Table) -> dict[str, list[float]]:
@@ -268,7 +295,7 @@ def _front_bounds(model: FairMixture, groups: pa.Table) -> dict[str, list[float]
     limit = limit.of("")
     bounds: Sequence[float] = FRONT_RATIOS if limit.at_least else FRONT_GAPS
     if isinstance(limit, MinBalance):
-        best = _best_balance(groups, model.missing_groups, model.min_group_size)
+        best = _best_balance(groups, model, model.min_group_size)
         # Three digits are enough for a name, and rounded down they can be reached.
         bounds = [np.floor(1000 * share * best) / 1000 for share in bounds]
     return {f"{limit.parameter}s": sorted({*map(float, bounds), limit.bound})}
@@ -278,14 +305,22 @@ def _certify(model: FairMixture, X: pa.Table, groups: pa.Table) -> Certificate:
     """Certify; a group may have so few rows that none of them was in the fit."""
     # The map knows no such group, so its rows would be an error; it is named as not judged instead.
     known = {*list(model.fitted_.groups.names), *model.unjudged_groups_}
-    found = encode_groups(groups, missing=model.missing_groups)
-    new = [g for g, name in enumerate(found.names) if name not in known]
-    rows = pa.array(~np.isin(found.codes, new))
-    certificate = model.certify(X.filter(rows), groups.filter(rows))
+    each = bool(model.fitted_.groups.attributes)
+    new: dict[str, int] = {}
+    rows = np.ones(len(X), dtype=bool)
+    for title, column in (
+        zip(groups.column_names, groups.columns, strict=True) if each else [("", groups)]
+    ):
+        found = encode_groups(column, missing=model.missing_groups)
+        for g, name in enumerate(found.names):
+            if (own := f"{title}: {name}" if each else name) not in known:
+                new[own] = int(found.sizes[g])
+                rows &= found.codes != g
+    certificate = model.certify(X.filter(pa.array(rows)), groups.filter(pa.array(rows)))
     if not new:
         return certificate
     verdict = certificate.verdict
-    small = verdict.unjudged | {found.names[g]: int(found.sizes[g]) for g in new}
+    small = verdict.unjudged | new
     # With a group that nobody has judged, a plain "met" would promise too much.
     word = MET_FOR_JUDGED if verdict.word == MET else verdict.word
     return replace(certificate, verdict=replace(verdict, word=word, unjudged=small))
@@ -313,7 +348,7 @@ def _assign(model: FairMixture, data: InputFiles, path: Path) -> Profile:
         numeric=data.numeric,
         categorical=data.categorical,
         # Judged groups first, so that a table cut to a few groups shows those that count.
-        groups=[*list(model.fitted_.groups.names), *model.unjudged_groups_],
+        groups=_groups_of(model, data.sensitive),
         n_clusters=model.n_components,
         title=" & ".join(data.sensitive),
         missing_groups=model.missing_groups,
@@ -326,6 +361,20 @@ def _assign(model: FairMixture, data: InputFiles, path: Path) -> Profile:
                 rows = table.filter(pa.array(learned))
                 profile.add(rows, labels[learned], rows.select(data.sensitive))
     return profile
+
+
+def _groups_of(model: FairMixture, titles: Sequence[str]) -> list[str] | dict[str, list[str]]:
+    """All groups of a fit; by attribute, where there are several."""
+    groups = model.fitted_.groups
+    if model.attributes != "each" or len(titles) < 2:
+        return list(groups.known)
+    found = {own.title: list(own.known) for own in groups.attributes}
+    # An attribute with too few groups to judge is not among them.
+    for title in titles:
+        before = f"{title}: "
+        names = [name.removeprefix(before) for name in groups.unjudged if name.startswith(before)]
+        found.setdefault(title, names)
+    return {title: found[title] for title in titles}
 
 
 def labelled_blocks(

@@ -32,6 +32,10 @@ def info(
         found = _facts(load(model))
     width = max(map(len, found)) + 2
     for title, value in found.items():
+        if title == "attributes":
+            for name, own in value.items():
+                screen.say(wrapped(_judged(own), f"{name}  ".ljust(width)))
+            continue
         if title == "smallest_ratio":
             # Where the ratio is, which the line before it tells.
             value = (
@@ -44,12 +48,15 @@ def info(
 
 def _facts(model: FairMixture) -> dict[str, Any]:
 
+    from fairmix.cli.fitting import attribute_figures
+
     columns = model.fitted_.model.columns
     # A model saved from Python may have been fitted on an array, and without metadata.
     names = getattr(model, "feature_names_in_", columns.names)
     metadata = getattr(model, "metadata_", {})
     least = model.fitted_.least_ratio
     sizes = zip(list(model.fitted_.groups.names), model.fitted_.groups.sizes.tolist(), strict=True)
+    each = model.fitted_.groups.attributes
     facts = metadata.get("facts")
     own = {
         "clusters": model.fitted_.n_components,
@@ -67,6 +74,7 @@ def _facts(model: FairMixture) -> dict[str, Any]:
         "ratio": float(model.ratio_),
         "smallest_ratio": None if least is None else asdict(least),
         "balance": float(model.balance_),
+        **({"attributes": attribute_figures(model)} if each else {}),
         "resolution": float(model.resolution_),
         **{name: getattr(model, name) for name in SETTINGS},
     }
@@ -76,6 +84,15 @@ def _facts(model: FairMixture) -> dict[str, Any]:
         for name, value in (facts if isinstance(facts, dict) else {}).items()
         if name not in own
     }
+
+
+def _judged(own: dict[str, Any]) -> str:
+    """The verdict on one attribute, and its smallest ratio."""
+    least = own["smallest_ratio"]
+    said = f"{own['verdict']}, gap {own['gap']:.4f}, ratio {own['ratio']:.4f}"
+    if least is None:
+        return said
+    return f"{said}: {least['group']} over {least['other']} in cluster {least['cluster']}"
 
 
 def _size(value: Any) -> str:

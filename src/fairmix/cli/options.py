@@ -126,6 +126,11 @@ Assignment = Annotated[
     Literal["blind", "aware"] | None,
     typer.Option(help="Aware: labels depend on the group too."),
 ]
+# Several columns of groups: their combinations, or each by itself.
+Attributes = Annotated[
+    Literal["intersect", "each"],
+    typer.Option(metavar="HOW", help="Several columns of groups; or each."),
+]
 # A short form that needs no line of its own: the help fits a screen.
 Blind = Annotated[bool, typer.Option("--blind", hidden=True)]
 Ties = Annotated[
@@ -268,6 +273,7 @@ class ModelOptions:
     gap_of: GapOf = "labels"
     criterion: Criterion = "gap"
     min_group_size: MinGroupSize = None
+    attributes: Attributes = "intersect"
     solver: Solver = "dual"
     covariance_type: CovarianceType = "tied-spherical"
     no_standardize: NoStandardize = False
@@ -285,6 +291,7 @@ class ModelOptions:
             solver=self.solver,
             criterion=self.criterion,
             min_group_size=read_min_group_size(self.min_group_size),
+            attributes=self.attributes,
             covariance_type=self.covariance_type,
             standardize=not self.no_standardize,
             n_init=self.n_init,

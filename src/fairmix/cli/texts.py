@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from math import isnan, nan
 
 from fairmix.cli.auditing import judged_counts
@@ -76,12 +77,16 @@ def fit_text(found: Fit) -> str:
     """The verdicts and the clusters."""
     model = found.model
     lines = [verdict_text(found.verdict, model.criterion, of=model.gap_of)]
-    lines.append(ratio_text(found.verdict, found.least, model.balance_))
+    if found.profile.attributes:
+        for title, own in model.fitted_.by_attribute.items():
+            lines.append(attribute_text(title, own.verdict, own.least_ratio, own.fairness.balance))
+    else:
+        lines.append(ratio_text(found.verdict, found.least, model.balance_))
     if found.certificate is not None:
         lines.append(held_out_text(found.certificate))
     lines += ["", shares_text(found.profile)]
     if found.certificate is not None:
-        lines += ["", wrapped(str(found.certificate))]
+        lines += ["", *map(wrapped, str(found.certificate).split("\n"))]
     return "\n".join([*lines, ""])
 
 
@@ -140,6 +145,15 @@ def ratio_text(verdict: Verdict, least: LeastRatio | None, balance: float = nan)
             )
         )
     return "\n".join(lines)
+
+
+def attribute_text(
+    title: str, verdict: Verdict, least: LeastRatio | None, balance: float = nan
+) -> str:
+    """The verdict on one of several attributes, and its smallest ratio."""
+    told = "" if isnan(verdict.value) else f", the {verdict.noun} is {_told(verdict)}"
+    said = ratio_text(verdict, least, balance)
+    return wrapped(f"{title}: {verdict.word}{told}.") + "\n" + textwrap.indent(said, "  ")
 
 
 def reach_text(limit: Limit | None, profile: Profile, verdict: Verdict) -> str:
@@ -224,7 +238,10 @@ def _verdicts(found: Comparison) -> list[str]:
 
 
 def shares_text(profile: Profile) -> str:
-    """Rows of each cluster, and the share that each group has in it."""
+    """Rows of each cluster, and the share that each group has in it, by attribute."""
+    if profile.attributes:
+        tables = (f"{title}\n{shares_text(own)}" for title, own in profile.by_attribute.items())
+        return "\n\n".join(tables)
     groups = list(profile.groups)[:SHOWN_GROUPS]
     head = ["cluster", "rows", *(shortened(name, LONGEST_NAME) for name in groups)]
     rows = [head]
