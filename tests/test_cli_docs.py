@@ -32,6 +32,7 @@ def test_every_example_of_the_guide_runs(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "audit.html",
         "certified",
+        "each",
         "four-fifths",
         "front",
         "new-labels.csv",
