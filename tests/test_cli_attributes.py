@@ -29,7 +29,9 @@ def labels():
 
 
 def test_a_fit_tells_the_verdict_and_the_smallest_ratio_of_each(folder):
-    text = said(run(*FIT, *EACH, "--min-ratio", "0.8", "--strict"))
+    fitted = run(*FIT, *EACH, "--min-ratio", "0.8", "--strict")
+    text = said(fitted)
+    assert max(map(len, fitted.stdout.splitlines())) <= 80
     figures, frame = metrics(), people()
     assert figures["verdict"] == "met"
     assert list(figures["attributes"]) == ["sex", "town"]

@@ -117,6 +117,12 @@ def test_a_model_its_certificate_and_its_front_have_the_attributes():
     words = Page(page).words
     assert "The bound is met for sex and region." in words
     assert "With confidence 97.5%" in words
+    assert "The figures are those of the worst attribute." in words
+    # By whole counts, which nothing hides here: the smaller of the two ratios.
+    ratios = [
+        min(own.fairness.ratio for own in m.fitted_.by_attribute.values()) for m in front.models
+    ]
+    assert all(f"{np.floor(ratio * 1000 + 1e-9) / 1000:.3f}" in words for ratio in ratios)
     panels = re.findall(r'<div class="panel"(.*?)</div>\n<div class="panel"', page, flags=re.DOTALL)
     assert all(panel.count('<p class="note">') >= 2 for panel in panels)
     assert panels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from math import isnan, nan
 
 from fairmix.cli.auditing import judged_counts
@@ -152,8 +151,8 @@ def attribute_text(
 ) -> str:
     """The verdict on one of several attributes, and its smallest ratio."""
     told = "" if isnan(verdict.value) else f", the {verdict.noun} is {_told(verdict)}"
-    said = ratio_text(verdict, least, balance)
-    return wrapped(f"{title}: {verdict.word}{told}.") + "\n" + textwrap.indent(said, "  ")
+    said = " ".join(ratio_text(verdict, least, balance).split())
+    return wrapped(f"{title}: {verdict.word}{told}.") + "\n" + wrapped(said, "  ")
 
 
 def reach_text(limit: Limit | None, profile: Profile, verdict: Verdict) -> str:
