@@ -199,5 +199,6 @@ def test_a_fit_is_the_same_in_other_digits(name, assignment, record_property):
     record_property("rows", len(X))
     record_property("other labels", other)
     record_property("gap", float(model.gap_))
-    assert model.gap_ <= model.max_gap
-    assert other <= 0.01 * len(X)
+    assert model.gap_ <= model.fitted_.rule.max_gap
+    # The search for a start may end at another of several optima that are all but equal.
+    assert other <= 0.02 * len(X)

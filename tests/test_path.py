@@ -279,7 +279,8 @@ def test_a_front_walks_over_ratios(ratio_front, blobs):
         assert fitted.max_gap == "auto"
         assert getattr(fitted, rule) == (None if row_.plain else row_.bound)
     reached = [fitted.lower_bound_ for fitted in found.models]
-    assert reached == sorted(reached)
+    # But for the rounding of passes in single precision.
+    assert np.diff(reached).min() >= -1e-5
     assert found.dominated() == [row_.dominated for row_ in found.rows]
     # At the same cost the higher ratio wins.
     better = [

@@ -72,7 +72,7 @@ def test_a_fit_meets_its_bound_or_warns(table, chosen):
     frame, groups = table
     model, messages = fit(frame, groups, chosen)
     assert_sound(model, len(frame))
-    allowed = max(model.max_gap, model.resolution_) + 1e-12
+    allowed = max(model.fitted_.rule.max_gap, model.resolution_) + 1e-12
     assert (model.gap_ > allowed) == told(MISSED, messages)
     filled = len(np.unique(model.labels_))
     assert (filled < model.n_components) == told(EMPTY, messages)
