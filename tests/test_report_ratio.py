@@ -109,7 +109,7 @@ def test_every_group_has_a_line_and_a_verdict():
     ]
     assert found.groups[0].place == "cluster 1, which holds 40.0% of g0 and 60.0% of g3"
     html = render(profile_of(counts, names))
-    lines = html.split('class="ratios')[1].split('<p class="note">')[0]
+    lines = html.split('<div class="ratios')[1].split('<p class="note">')[0]
     assert lines.count('class="bar') == 8
     # The line, and a bar as long as its number says.
     assert re.findall(r"--s:([\d.]+);--p:([\d.]+)", lines)[0] == ("0.666", "0.8")
