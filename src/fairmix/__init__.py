@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from fairmix.export import model_card, to_onnx
     from fairmix.input.groups import IgnoredTargetWarning
     from fairmix.input.sources import FileSource
+    from fairmix.repair import FairLabels, fair_labels
     from fairmix.studies import compare, pareto_front, select_n_components
 
 __all__ = [
+    "FairLabels",
     "FairMixture",
     "FileSource",
     "IgnoredTargetWarning",
     "compare",
+    "fair_labels",
     "load",
     "model_card",
     "pareto_front",
@@ -30,10 +33,12 @@ __all__ = [
 
 # Where each name is. It is imported when first asked for, so that `import fairmix` costs nothing.
 _HOMES = {
+    "FairLabels": "fairmix.repair",
     "FairMixture": "fairmix.estimator",
     "FileSource": "fairmix.input.sources",
     "IgnoredTargetWarning": "fairmix.input.groups",
     "compare": "fairmix.studies",
+    "fair_labels": "fairmix.repair",
     "load": "fairmix.estimator",
     "model_card": "fairmix.export",
     "pareto_front": "fairmix.studies",
