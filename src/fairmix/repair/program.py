@@ -2,8 +2,8 @@
 
 Of n rows, almost all have the same label in every good solution. So the program is solved with a
 few columns, the labels of rows near a boundary, and the rest as it is. Its multipliers say for
-every row which label is cheapest; where that has no column yet it gets one, until none is missing. The
-value is then that of the program with all columns, and the multipliers prove it (`lower_bound`).
+every row which label is cheapest; where that has no column yet it gets one, until none is missing.
+The value is then that of the program with all columns, and the multipliers prove it.
 
 At most as many rows as there are rules have parts in two clusters. They and the rows around them
 are decided by an integer program.
@@ -405,7 +405,7 @@ class Program:
         top = sparse.hstack([masses, -sparse.eye_array(n_mass), sparse.csr_array((n_mass, n_more))])
         low = sparse.hstack([ones, sparse.csr_array((n_open, n_mass + n_more))])
         right = np.concatenate([np.zeros(n_mass), np.ones(n_open)])
-        return sparse.vstack([top, low]).tocsr(), right
+        return sparse.csr_array(sparse.vstack([top, low])), right
 
     def _inequalities(self, rules: Rules, *, beyond: bool) -> tuple[Any, Array]:
         n_rules = len(rules.bound)
