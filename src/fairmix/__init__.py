@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from fairmix.export import model_card, to_onnx
     from fairmix.input.groups import IgnoredTargetWarning
     from fairmix.input.sources import FileSource
-    from fairmix.repair import FairLabels, fair_labels
+    from fairmix.repair import FairAssignment, FairLabels, fair_labels
     from fairmix.studies import compare, pareto_front, select_n_components
 
 __all__ = [
+    "FairAssignment",
     "FairLabels",
     "FairMixture",
     "FileSource",
@@ -33,6 +34,7 @@ __all__ = [
 
 # Where each name is. It is imported when first asked for, so that `import fairmix` costs nothing.
 _HOMES = {
+    "FairAssignment": "fairmix.repair",
     "FairLabels": "fairmix.repair",
     "FairMixture": "fairmix.estimator",
     "FileSource": "fairmix.input.sources",

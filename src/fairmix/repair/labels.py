@@ -35,6 +35,8 @@ from fairmix.tables import MemoryStore, Table
 
 Bounds = float | Mapping[str, float] | None
 
+# Sums of costs in another order differ by less than this share.
+ROUNDING = 1e-12
 # Temperatures of the start, in units of a typical difference between two clusters, and Newton steps
 # at each. About half of the one before, as for the labels of a fit; the linear program takes over
 # where next to no rows are between two clusters.
@@ -171,7 +173,7 @@ def fair_labels(
     >>> found.relative_excess < 0.001
     True
     """
-    limit = _limit({"max_gap": max_gap, "min_ratio": min_ratio, "min_balance": min_balance})
+    limit = rule_of({"max_gap": max_gap, "min_ratio": min_ratio, "min_balance": min_balance})
     _check_choice("attributes", attributes, ("intersect", "each"))
     _check_choice("missing_groups", missing_groups, ("error", "drop", "group"))
     _check_choice("ties", ties, ("split", "together"))
@@ -181,7 +183,7 @@ def fair_labels(
     )
     costs = Costs(cost, len(groups.codes))
     weight = read_weights(sample_weight, groups.codes)
-    groups = _judged(groups.counted(weight), min_group_size)
+    groups = judged(groups.counted(weight), min_group_size)
     if isinstance(limit, ByAttribute):
         limit.check([own.title for own in groups.attributes])
     threads = int(effective_n_jobs(n_jobs))
@@ -226,15 +228,9 @@ class Repair:
             task = Task((), np.ones((1, 1)), table.group_sizes, table.rate_steps, self._n_clusters)
             rowset = Rowset(table, self.costs, codes, _ones(weight, len(codes)))
             best = Search(task, rowset).run(np.zeros((1, self._n_clusters)))
-            return self._measured(best, rowset, task, {})
+            return self.measured(best, rowset, task)
         criterion, level = bounded(self.limit, table)
-        task = Task(
-            parts_of(criterion, level),
-            _matrix(table, seats),
-            table.group_sizes,
-            table.rate_steps,
-            self._n_clusters,
-        )
+        task = task_of(criterion, level, table, seats, self._n_clusters)
         everybody = Rowset(table, self.costs, codes, _ones(weight, len(codes)))
         rowset, sets = everybody, None
         if self.together:
@@ -247,7 +243,7 @@ class Repair:
         best = Search(task, rowset).run(start * table.weight_sum)
         if sets is not None and rowset is not everybody:
             best = Best(best.labels[sets], best.multipliers, best.lower_bound)
-        return self._measured(best, everybody, task, self._verdicts(best.labels, everybody, task))
+        return self.measured(best, everybody, task)
 
     @property
     def _n_clusters(self) -> int:
@@ -286,13 +282,14 @@ class Repair:
             )
         return out
 
-    def _measured(
-        self, best: Best, rowset: Rowset, task: Task, verdicts: dict[str, Verdict]
-    ) -> FairLabels:
+    def measured(self, best: Best, rowset: Rowset, task: Task) -> FairLabels:
+        """Costs, rates and verdicts of labels that were found."""
+        verdicts = self._verdicts(best.labels, rowset, task) if task.parts else {}
         cost, cheapest, smallest = self._total(best.labels, rowset.weight)
         # The bound is on what clusters cost more than the cheapest ones.
         lower = cheapest + best.lower_bound * self.costs.scale
-        lower = min(lower, cost)
+        if abs(cost - lower) <= ROUNDING * abs(cost):
+            lower = cost
         if not verdicts:
             word = self.limit.parameter
             one = self.limit if not isinstance(self.limit, ByAttribute) else None
@@ -378,6 +375,19 @@ def _matrix(table: Table, seats: Seats) -> FloatArray:
     return np.eye(table.n_groups, table.n_groups + seats.one_more)
 
 
+def task_of(
+    criterion: Criterion, level: float, table: Table, seats: Seats, n_clusters: int
+) -> Task:
+    """The rules on the groups of a table."""
+    return Task(
+        parts_of(criterion, level),
+        _matrix(table, seats),
+        table.group_sizes,
+        table.rate_steps,
+        n_clusters,
+    )
+
+
 def bounded(limit: AnyLimit, table: Table) -> tuple[Criterion, float]:
     """The criterion of a rule on the groups of a table, and what its value may be."""
     membership = table.membership
@@ -418,7 +428,8 @@ def _n_rows(cost: Any) -> int:
         ) from None
 
 
-def _limit(rules: dict[str, Bounds]) -> AnyLimit:
+def rule_of(rules: dict[str, Bounds]) -> AnyLimit:
+    """The one rule that is given, checked."""
     given = {name: bound for name, bound in rules.items() if bound is not None}
     if len(given) != 1:
         said = " and ".join(f"{name}={bound}" for name, bound in given.items())
@@ -443,7 +454,7 @@ def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{name}={value!r} is unknown. Choose one of {', '.join(choices)}.")
 
 
-def _judged(groups: Groups, min_group_size: int) -> Groups:
+def judged(groups: Groups, min_group_size: int) -> Groups:
     """The groups, the small ones set aside and told."""
     if len(groups.known) == 1:
         raise ValueError(
