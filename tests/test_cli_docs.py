@@ -38,6 +38,7 @@ def test_every_example_of_the_guide_runs(tmp_path, monkeypatch):
         "new-labels.csv",
         "other",
         "people.csv",
+        "repaired",
         "results",
     ]
 

@@ -13,6 +13,7 @@ NEEDED = {
     "model-files.md": [],
     "onnx.md": ["onnx", "onnxruntime"],
     "pipelines.md": [],
+    "repair.md": [],
     "several-attributes.md": [],
 }
 

@@ -274,3 +274,29 @@ def test_one_group_is_refused_and_small_ones_are_not_judged() -> None:
     assert got.met is None
     assert got.verdict.word == "not judged"
     np.testing.assert_array_equal(got.labels, cost.argmin(axis=1))
+
+
+@pytest.mark.parametrize("rule", RULES[:3], ids=lambda rule: next(iter(rule)))
+def test_a_small_cluster_far_away(rule: dict[str, float]) -> None:
+    # No row near it, so its columns come late; and what a rule costs there is a multiple of all.
+    given = problem(1000, 3, (2,), rule, 0)
+    far = np.full((1000, 1), 1e4) + given.cost[:, :1]
+    alone = np.concatenate(
+        [np.flatnonzero(given.codes[:, 0] == 0)[:15], np.flatnonzero(given.codes[:, 0] == 1)[:2]]
+    )
+    far[alone] = 0.0
+    cost = given.cost.copy()
+    cost[alone] += 100.0 * np.arange(1, 18)[:, None]
+    given = given._replace(cost=np.hstack([cost, far]))
+    got, best = found(given), solve(given, whole=False)
+    assert best is not None
+    assert meets(given, got.labels)
+    np.testing.assert_allclose(got.lower_bound, best[0], rtol=1e-6)
+    # One of the far rows more or less is what whole rows cost.
+    assert got.cost <= best[0] + 1700
+
+
+def test_a_result_shows_what_counts() -> None:
+    given = problem(300, 3, (2,), {"max_gap": 0.1}, 1)
+    got = found(given)
+    assert repr(got).startswith("FairLabels(met=True, cost=")

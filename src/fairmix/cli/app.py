@@ -20,6 +20,7 @@ from fairmix.cli.info import info
 from fairmix.cli.options import expanded
 from fairmix.cli.pareto import pareto
 from fairmix.cli.predict import predict
+from fairmix.cli.repair import repair
 from fairmix.cli.reproduce import reproduce
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 # the line that adds it.
 COMMANDS: dict[str, Callable[..., None]] = {
     command.__name__: command
-    for command in (fit, predict, audit, pareto, compare, reproduce, info, demo)
+    for command in (fit, predict, audit, repair, pareto, compare, reproduce, info, demo)
 }
 
 

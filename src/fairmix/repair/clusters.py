@@ -118,6 +118,49 @@ class Asked:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Described:
+    """Normal columns and categories that are independent within a cluster, as a product family.
+
+    ``numbers`` are the numeric columns, ``logs`` the log-probabilities of each categorical one,
+    (K, categories).
+    """
+
+    numbers: Spreads | None
+    logs: tuple[Array, ...]
+
+    @classmethod
+    def of(
+        cls, numeric: Array, categories: list[NDArray[np.intp]], labels: IntArray, n_clusters: int
+    ) -> Described:
+        """Of rows with labels; those of noise, -1, take no part."""
+        placed = np.flatnonzero(labels != NOISE)
+        own, ones = labels[placed], np.ones(len(placed))
+        logs = []
+        for codes in categories:
+            counts = np.zeros((n_clusters, int(codes.max()) + 1))
+            np.add.at(counts, (own, codes[placed]), 1.0)
+            # As one more row that is like all rows: what a cluster lacks stays possible.
+            overall = np.bincount(codes, minlength=counts.shape[1]) / len(codes)
+            counts += overall
+            logs.append(np.log(counts / counts.sum(axis=1, keepdims=True)))
+        numbers = None
+        if numeric.shape[1]:
+            numbers = Spreads.of(numeric[placed], own, ones, n_clusters)
+        if numbers is None and not logs:
+            raise ValueError(
+                "No column is left that describes the clusters. Leave fewer columns out."
+            )
+        return cls(numbers, tuple(logs))
+
+    def cost(self, numeric: Array, categories: list[NDArray[np.intp]]) -> Array:
+        """Negative log-densities, (n, K)."""
+        parts = [-logs[:, codes].T for logs, codes in zip(self.logs, categories, strict=True)]
+        if self.numbers is not None:
+            parts.append(self.numbers.cost(numeric))
+        return np.asarray(np.sum(parts, axis=0))
+
+
 def clusters_of(clusterer: Any, X: Any, rows: Array, weight: FloatArray) -> Clusters:
     """The clusters of a fitted clusterer; ``X`` as it was given to it, ``rows`` as floats."""
     if hasattr(clusterer, "predict_proba"):

@@ -38,8 +38,9 @@ NEAR_CLUSTERS = 3
 # and whatever remains is part of the excess that the user sees.
 NEW_ROWS = 3000
 ROUNDS = 30
-# The program is solved when its value is proved this well, as a share of it.
-PROVED = 1e-7
+# The program is solved when its value is proved this well, as a share of it, and no more rows than
+# this are beyond a rule, which is the tolerance of HiGHS.
+PROVED, BEYOND = 1e-7, 1e-7
 # Price of a row beyond a rule, in units of the scale, and the factor by which it grows while some
 # is. It keeps multipliers of the first rounds, which have too few columns, from running away.
 PRICE, DEARER, MOST_PRICE = 30.0, 10.0, 1e7
@@ -424,7 +425,11 @@ class Program:
         cost = np.concatenate(
             [self._costs, np.zeros(self.fixed.size + rules.n_differences), np.full(n_rules, price)]
         )
-        found = linprog(cost, left, right, equal, sums, bounds=(0, None), method="highs")
+        # Masses are free: a bound of zero would have a price of its own, of clusters in which a
+        # group has no open row, and that is no price of a rule.
+        bounds: Any = np.tile([0.0, np.inf], (len(cost), 1))
+        bounds[len(self._costs) : len(self._costs) + self.fixed.size, 0] = -np.inf
+        found = linprog(cost, left, right, equal, sums, bounds=bounds, method="highs")
         if found.x is None:
             raise RuntimeError(f"The linear program of the labels ended with: {found.message}")
         parts = np.zeros(self.columns.costs.shape)
@@ -564,14 +569,17 @@ class Search:
             program = Program.of(self.task, self.rowset, columns, labels, mass)
             solved = program.solve(price)
             look = self.look(solved.multipliers)
+            within = solved.beyond <= BEYOND
             value = self._value(columns, labels, solved)
-            enough = value - self.proved <= PROVED * max(abs(value), 1.0)
-            if enough or not self._wider(columns, labels, look)[0].size:
-                if solved.beyond <= 1e-7 or price >= MOST_PRICE:
-                    break
+            if within and value - self.proved <= PROVED * max(abs(value), 1.0):
+                break
+            rows, allowed = self._wider(columns, labels, look)
+            if len(rows):
+                columns = columns.widened(self.rowset, rows, allowed)
+            elif within or price >= MOST_PRICE:
+                break
+            else:
                 price *= DEARER
-                continue
-            columns = columns.widened(self.rowset, *self._wider(columns, labels, look))
         return columns, solved
 
     def _value(self, columns: Columns, labels: IntArray, solved: Solved) -> float:

@@ -1,0 +1,231 @@
+"""A repair: new labels for the rows of files, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from fairmix.cli.auditing import profile_of, write_report
+from fairmix.cli.files import InputFiles
+from fairmix.criteria import Limit
+from fairmix.input.groups import encode_labels, match_groups
+from fairmix.repair import FairLabels, fair_labels
+from fairmix.repair.clusters import Described
+from fairmix.results.profile import Profile
+from fairmix.results.text import aligned
+from fairmix.results.verdict import Verdict, judge_counts
+
+NOISE_NAME = "-1"
+
+
+@dataclass(frozen=True, eq=False)
+class Repaired:
+    """Labels before and after, by the name of the cluster.
+
+    Attributes
+    ----------
+    rows : InputFiles
+        The files.
+    kept : (N,) bool array
+        Rows that have labels.
+    ids : tuple of str and Arrow column, or None
+        What is copied beside the labels, of all rows, and its name.
+    names : list of str
+        Clusters.
+    old, new : (n,) int array
+        Cluster of each row that is kept.
+    found : FairLabels
+        What the labels cost.
+    profiles : tuple of Profile
+        Of the clusters before and after.
+    before, after : Verdict
+        Whether the rule was met, and is.
+    """
+
+    rows: InputFiles
+    kept: NDArray[np.bool_]
+    ids: tuple[str, pa.ChunkedArray] | None
+    names: list[str]
+    old: NDArray[np.intp]
+    new: NDArray[np.intp]
+    found: FairLabels
+    profiles: tuple[Profile, Profile]
+    before: Verdict
+    after: Verdict
+
+    def write_labels(self, path: Path) -> None:
+        """All rows in the order of the files; those that are left out have no labels."""
+        columns: dict[str, Any] = {}
+        if self.ids is not None:
+            columns[self.ids[0]] = self.ids[1]
+        for name, codes in (("old", self.old), ("new", self.new)):
+            text = np.full(len(self.kept), None, dtype=object)
+            text[self.kept] = np.array(self.names, dtype=object)[codes]
+            columns[name] = pa.array(text, type=pa.string())
+        moved = np.full(len(self.kept), False)
+        moved[self.kept] = self.old != self.new
+        columns["moved"] = pa.array(moved)
+        table = pa.table(columns)
+        pcsv.write_csv(table, path) if path.suffix == ".csv" else pq.write_table(table, path)
+
+    def write_reports(self, before: Path, after: Path) -> None:
+        """What the clusters were made of, and are."""
+        for path, profile, verdict in zip(
+            (before, after), self.profiles, (self.before, self.after), strict=True
+        ):
+            write_report(self.rows, profile, verdict, "gap", path)
+
+    def moves(self) -> list[tuple[str, str, int]]:
+        """From where, to where and how many rows, the most first."""
+        pairs, counts = np.unique(
+            np.column_stack([self.old, self.new])[self.old != self.new], axis=0, return_counts=True
+        )
+        order = np.argsort(-counts, kind="stable")
+        return [(self.names[pairs[i, 0]], self.names[pairs[i, 1]], int(counts[i])) for i in order]
+
+    def _shown(self) -> tuple[list[tuple[str, str, int]], int]:
+        """Moves of enough rows to be shown, and how many are not."""
+        from fairmix.report.disclosure import SMALLEST
+
+        moves = self.moves()
+        shown = [move for move in moves if move[2] >= SMALLEST]
+        return shown, len(moves) - len(shown)
+
+    def text(self) -> str:
+        """Moves and costs, for a person."""
+        from fairmix.report.disclosure import SMALLEST
+
+        shown, hidden = self._shown()
+        n_moved = int((self.old != self.new).sum())
+        lines = [f"{n_moved:,} of {len(self.old):,} rows moved ({n_moved / len(self.old):.1%})."]
+        if shown:
+            table = [["from", "to", "rows"], *([a, b, f"{n:,}"] for a, b, n in shown)]
+            lines.append(aligned(table, words=(0, 1)))
+        if hidden:
+            lines.append(f"({hidden} more moves of fewer than {SMALLEST} rows each)")
+        found = self.found
+        lines.append(
+            f"Price: {found.price:.6g} in negative log-density, {found.price / len(self.old):.4g} "
+            f"a row. No labels under this rule are cheaper by more than {found.excess:.3g}."
+        )
+        return "\n".join(lines)
+
+    def metrics(self) -> dict[str, Any]:
+        """For a program."""
+        shown, hidden = self._shown()
+        found = self.found
+        return {
+            "data": self.rows.name,
+            "rows": len(self.old),
+            "moved": int((self.old != self.new).sum()),
+            "moves": [{"from": a, "to": b, "rows": n} for a, b, n in shown],
+            "moves_hidden": hidden,
+            "cost": found.cost,
+            "lower_bound": found.lower_bound,
+            "excess": found.excess,
+            "price": found.price,
+            "rule": {"parameter": self.after.parameter, "bound": self.after.bound},
+            "before": self.before.figures,
+            "after": self.after.figures,
+        }
+
+
+def repair_data(
+    rows: InputFiles,
+    limit: Limit,
+    *,
+    min_group_size: int,
+    ties: Literal["split", "together"],
+    id_column: str | None,
+    n_jobs: int,
+) -> Repaired:
+    """Find labels for the rows of files."""
+    if id_column is not None and id_column not in rows.blocks.schema.names:
+        raise ValueError(
+            f"--id {id_column}: {rows.name} has no such column. Give one of "
+            f"{', '.join(rows.blocks.schema.names)}."
+        )
+    before = profile_of(rows)
+    blocks = list(rows.marked_blocks())
+    kept = np.concatenate([block.kept for block in blocks])
+    table = pa.concat_tables([block.table for block in blocks]).filter(pa.array(kept))
+    ids = None
+    if id_column is not None:
+        parts = list(rows.blocks.each(lambda frame: frame.table[id_column]))
+        ids = id_column, pa.chunked_array([chunk for part in parts for chunk in part.chunks])
+    names = list(before.clusters)
+    old = match_groups(table[rows.labels[0]], names, argument="labels", noun="clusters")
+    placed = np.array([k for k, name in enumerate(names) if name != NOISE_NAME], dtype=np.intp)
+    if len(placed) < 2:
+        raise ValueError(
+            f"Column {rows.labels[0]!r} has {len(placed)} clusters beside noise, and a repair "
+            "needs two to choose from."
+        )
+    # Numbers of the clusters without that of noise.
+    number = np.full(len(names), -1, dtype=np.intp)
+    number[placed] = np.arange(len(placed))
+    codes = number[old]
+    counted = codes >= 0
+    clusters = Described.of(_numbers(table, rows), _categories(table, rows), codes, len(placed))
+    rule: dict[str, Any] = {limit.parameter: limit.bound}
+    found = fair_labels(
+        clusters.cost(_numbers(table, rows), _categories(table, rows)),
+        table.select(rows.sensitive),
+        **rule,
+        min_group_size=min_group_size,
+        missing_groups=rows.missing_groups,
+        sample_weight=None if counted.all() else counted.astype(np.float64),
+        ties=ties,
+        n_jobs=n_jobs,
+    )
+    new = np.where(counted, placed[found.labels], old)
+    after = Profile(
+        numeric=rows.numeric,
+        categorical=rows.categorical,
+        groups=before.groups,
+        clusters=before.clusters,
+        n_clusters=len(names),
+        title=before.title,
+        missing_groups=rows.missing_groups,
+    )
+    after.add(table, np.array(names)[new], table.select(rows.sensitive))
+    verdicts = [
+        # Noise is no cluster.
+        judge_counts(
+            profile.counts[:, placed], profile.groups, limit, min_group_size=min_group_size
+        )
+        for profile in (before, after)
+    ]
+    return Repaired(
+        rows, kept, ids, names, old, new, found, (before, after), verdicts[0], verdicts[1]
+    )
+
+
+def _numbers(table: pa.Table, rows: InputFiles) -> NDArray[np.float64]:
+    """Numeric features, (n, d)."""
+    columns = []
+    for name in rows.numeric:
+        values = table[name].cast(pa.float64()).to_numpy()
+        absent = int((~np.isfinite(values)).sum())
+        if absent:
+            raise ValueError(
+                f"Column {name!r} lacks {absent} values, and a repair needs them all. Leave it "
+                f"out with --drop {name}, or fill them in."
+            )
+        columns.append(values)
+    return np.column_stack(columns) if columns else np.zeros((len(table), 0))
+
+
+def _categories(table: pa.Table, rows: InputFiles) -> list[NDArray[np.intp]]:
+    """Categorical features, numbered; what is missing is a category."""
+    return [
+        np.asarray(encode_labels(table[name], name, "group")[0], dtype=np.intp)
+        for name in rows.categorical
+    ]

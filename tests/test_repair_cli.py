@@ -1,0 +1,95 @@
+"""``fairmix repair``: labels beside the old ones, moves, costs and two reports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pytest
+from typer.testing import CliRunner
+
+from fairmix.cli.app import app
+from fairmix.metrics import gap
+
+N = 600
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], N)
+    cluster = rng.integers(3, size=N)
+    cluster[(sex == "f") & (rng.random(N) < 0.3)] = 0
+    job = np.where(rng.random(N) < 0.7, np.array(["a", "b", "c"])[cluster], "a")
+    table = pa.table(
+        {
+            "person": [f"p{i:04}" for i in range(N)],
+            "x": rng.normal(cluster * 1.5),
+            "job": job,
+            "sex": sex,
+            "cluster": np.where(np.arange(N) < 20, -1, cluster),
+        }
+    )
+    path = tmp_path / "people.csv"
+    pcsv.write_csv(table, path)
+    return path
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(app, ["repair", *map(str, arguments)])
+
+
+def test_labels_moves_and_reports(people: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    rule = ("--labels", "cluster", "-s", "sex", "--max-gap", "0.02")
+    done = run(people, *rule, "--id", "person", "--out", out, "--strict")
+    assert done.exit_code == 0, done.output
+    table = pcsv.read_csv(out / "labels.csv")
+    assert table.column_names == ["person", "old", "new", "moved"]
+    given = pcsv.read_csv(people)
+    assert table["person"].equals(given["person"])
+    assert table["old"].equals(given["cluster"])
+    old, new = np.asarray(table["old"]), np.asarray(table["new"])
+    # Noise stays, and counts for nothing.
+    np.testing.assert_array_equal(new[:20], -1)
+    assert gap(new[20:], np.asarray(given["sex"])[20:]) <= 0.02 + 1e-12
+    assert gap(old[20:], np.asarray(given["sex"])[20:]) > 0.05
+    np.testing.assert_array_equal(np.asarray(table["moved"]), old != new)
+    said = json.loads((out / "metrics.json").read_text())
+    assert said["moved"] == int((old != new).sum())
+    assert said["after"]["met"] is True
+    assert said["before"]["met"] is False
+    assert 0 <= said["excess"] <= 0.001 * said["cost"]
+    # No move of fewer rows than a report may show.
+    assert all(move["rows"] >= 5 for move in said["moves"])
+    shown = {(move["from"], move["to"]): move["rows"] for move in said["moves"]}
+    for (a, b), rows in shown.items():
+        assert rows == int(((old == int(a)) & (new == int(b))).sum())
+    assert f"{said['moved']:,} of {N} rows moved" in done.output
+    for page in ("before.html", "after.html"):
+        text = (out / page).read_text(encoding="utf-8")
+        assert "p0001" not in text
+        assert "</html>" in text
+
+
+def test_refusals(people: Path, tmp_path: Path) -> None:
+    rule = ("--labels", "cluster", "-s", "sex")
+    assert "Give a rule" in run(people, *rule).output
+    assert "different rules" in run(people, *rule, "--max-gap", 0.1, "--min-ratio", 0.8).output
+    wrong = run(people, *rule, "--max-gap", 0.1, "--id", "nobody", "--out", tmp_path / "a")
+    assert wrong.exit_code == 3
+    assert "--id nobody" in wrong.output
+    assert not (tmp_path / "a").exists()
+    text = people.read_text().splitlines()
+    text[1] = text[1].replace(text[1].split(",")[1], "")
+    holed = tmp_path / "holed.csv"
+    holed.write_text("\n".join(text) + "\n")
+    lacking = run(holed, *rule, "--max-gap", 0.1, "--out", tmp_path / "b")
+    assert lacking.exit_code == 3
+    assert "lacks 1 values" in lacking.output
+    dropped = run(holed, *rule, "--max-gap", 0.1, "--out", tmp_path / "b", "--drop", "x", "--quiet")
+    assert dropped.exit_code == 0
