@@ -125,7 +125,7 @@ def test_the_tutorial_runs_and_draws_one_picture(example, alone, capsys):
 
 
 def test_every_tutorial_begins_with_its_title():
-    assert len(EXAMPLES) == 9
+    assert len(EXAMPLES) == 10
     for example in EXAMPLES:
         title, rule = example.read_text(encoding="utf-8").splitlines()[1:3]
         assert rule == "=" * len(title)

@@ -61,3 +61,17 @@ for group in np.unique(sex):
     there = moved & (np.asarray(sex) == group)
     np.add.at(table, (kmeans.labels_[there], model.labels_[there]), 1)
     print(group, table.tolist())
+
+# %%
+# Before and after
+# ----------------
+
+import matplotlib.pyplot as plt
+
+from fairmix.plot import GroupSharesDisplay
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
+GroupSharesDisplay.from_predictions(kmeans.labels_, sex, ax=left)
+GroupSharesDisplay.from_predictions(model.labels_, sex, ax=right)
+left.set_title("K-means")
+right.set_title("Repaired")
