@@ -74,4 +74,4 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout
 GroupSharesDisplay.from_predictions(kmeans.labels_, sex, ax=left)
 GroupSharesDisplay.from_predictions(model.labels_, sex, ax=right)
 left.set_title("K-means")
-right.set_title("Repaired")
+_ = right.set_title("Repaired")

@@ -50,8 +50,9 @@ WHOLE_ROWS = ((100, 8), (300, 20), (600, 40))
 # Columns up to which all rows are decided by it.
 FEW_COLUMNS = 600
 # An integer program ends when it is this near to the best, or after so many nodes: a count, because
-# seconds would give other labels on another machine.
-NEAR_ENOUGH, NODES = 1e-4, 300
+# seconds would give other labels on another machine. A thousandth of what a rule costs is far below
+# what rows are worth.
+NEAR_ENOUGH, NODES = 1e-3, 300
 # What an integer program takes for met may be missed by its tolerance, in rows.
 TOLERANCES = (0.0, 1e-5)
 
