@@ -31,6 +31,7 @@ BENCHMARKS = (
     "dual",
     "files",
     "baselines",
+    "repair",
     "dask",
 )
 DOCS = Path(__file__).resolve().parents[1] / "docs"
