@@ -43,6 +43,7 @@ class Costs:
         self._make: MakeBlock = given if callable(given) else _from_array(given)
         self.n_rows = n_rows
         self.scale = 1.0
+        self._checked = False
         if not callable(given) and _length(given) != n_rows:
             raise ValueError(
                 f"cost has {_length(given)} rows, sensitive_features has {n_rows}. Give one row of "
@@ -60,6 +61,8 @@ class Costs:
                 "as clusters."
             )
         self.scale = self._scale()
+        # That was a look at all rows. What a function makes may be other numbers the next time.
+        self._checked = not callable(given)
 
     def _block(self, start: int, stop: int) -> Array:
         with as_floats("cost"):
@@ -75,6 +78,8 @@ class Costs:
     def raw(self, start: int, stop: int) -> Array:
         """The costs of a run of rows as they were given."""
         block = self._block(start, stop)
+        if self._checked:
+            return block
         bad = ~np.isfinite(block)
         if bad.any():
             i, k = np.argwhere(bad)[0]
@@ -108,7 +113,9 @@ class Costs:
         """What each cluster costs more than the cheapest one, on the common scale."""
         block = self.raw(start, stop)
         # A copy also where the block is a view of what the user gave.
-        return np.asarray((block - block.min(axis=1, keepdims=True)) / self.scale)
+        out = block - smallest(block)[:, None]
+        out /= self.scale
+        return np.asarray(out)
 
     def take(self, rows: IntArray) -> Array:
         """The same of rows in increasing order."""
@@ -156,6 +163,17 @@ class Costs:
         first = np.concatenate(firsts)
         across = equal_rows(Rows(np.concatenate(values), None), codes[first])
         return first[np.unique(across, return_index=True)[1]], across[sets]
+
+
+def smallest(block: Array) -> Array:
+    """The smallest number of each row, (n,).
+
+    Column by column: several times as fast as NumPy along a short last axis.
+    """
+    out = block[:, 0].copy()
+    for column in block.T[1:]:
+        np.minimum(out, column, out=out)
+    return out
 
 
 class _Slices:

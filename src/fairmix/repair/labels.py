@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -191,6 +191,18 @@ def fair_labels(
         return Repair(costs, groups, weight, limit, ties == "together", threads).run()
 
 
+class Sums(NamedTuple):
+    """Costs of labels and of the cheapest clusters, the least cost, and which clusters are chosen.
+
+    ``chosen`` (K,) are those that are the cheapest of some row that counts.
+    """
+
+    labels: float
+    cheapest: float
+    least: float
+    chosen: NDArray[np.bool_]
+
+
 @dataclass(frozen=True, eq=False)
 class Repair:
     """Costs, groups and a rule, all checked.
@@ -285,7 +297,7 @@ class Repair:
     def measured(self, best: Best, rowset: Rowset, task: Task) -> FairLabels:
         """Costs, rates and verdicts of labels that were found."""
         verdicts = self._verdicts(best.labels, rowset, task) if task.parts else {}
-        cost, cheapest, smallest = self._total(best.labels, rowset.weight)
+        cost, cheapest, least, before = self._total(best.labels, rowset.weight)
         # The bound is on what clusters cost more than the cheapest ones.
         lower = cheapest + best.lower_bound * self.costs.scale
         if abs(cost - lower) <= ROUNDING * abs(cost):
@@ -302,14 +314,15 @@ class Repair:
             }
         worst = worst_of(list(verdicts.values()))
         met = worst.met
-        self._warn(best.labels, rowset, met=met, worst=worst)
+        here = np.bincount(best.labels[rowset.weight > 0], minlength=self._n_clusters) > 0
+        self._warn(np.flatnonzero(before & ~here), met=met, worst=worst)
         return FairLabels(
             labels=best.labels,
             met=met,
             cost=cost,
             lower_bound=lower,
             excess=cost - lower,
-            relative_excess=(cost - lower) / lower if smallest >= 0 and lower > 0 else np.nan,
+            relative_excess=(cost - lower) / lower if least >= 0 and lower > 0 else np.nan,
             price=cost - cheapest,
             rates=_rates(best.labels, rowset, task),
             multipliers=best.multipliers * (self.costs.scale / task.sizes[:, None]),
@@ -317,19 +330,23 @@ class Repair:
             verdicts=verdicts,
         )
 
-    def _total(self, labels: IntArray, weight: FloatArray) -> tuple[float, float, float]:
-        """Cost of the labels, that of the cheapest clusters, and the smallest of all costs."""
+    def _total(self, labels: IntArray, weight: FloatArray) -> Sums:
+        """Costs of the labels and of the cheapest clusters."""
         total = cheapest = 0.0
-        smallest = np.inf
+        least = np.inf
+        before = np.zeros(self._n_clusters, dtype=bool)
         for start, stop in self.costs.runs():
             block, own = self.costs.raw(start, stop), weight[start:stop]
-            low = block.min(axis=1)
-            total += float(block[np.arange(len(block)), labels[start:stop]] @ own)
+            rows, best = np.arange(len(block)), block.argmin(axis=1)
+            low = block[rows, best]
+            total += float(block[rows, labels[start:stop]] @ own)
             cheapest += float(low @ own)
-            smallest = min(smallest, float(low.min()))
-        return total, cheapest, smallest
+            least = min(least, float(low.min()))
+            before[best[own > 0]] = True
+        return Sums(total, cheapest, least, before)
 
-    def _warn(self, labels: IntArray, rowset: Rowset, *, met: bool | None, worst: Verdict) -> None:
+    @staticmethod
+    def _warn(emptied: IntArray, *, met: bool | None, worst: Verdict) -> None:
         if met is False:
             notify(
                 f"The labels miss {worst.parameter}={worst.bound:g}: the {worst.noun} is "
@@ -337,13 +354,6 @@ class Repair:
                 "it, merge small groups, or take fewer clusters.",
                 ConvergenceWarning,
             )
-        counted = rowset.weight > 0
-        here = np.bincount(labels[counted], minlength=self._n_clusters) > 0
-        before = np.zeros(self._n_clusters, dtype=bool)
-        for start, stop in self.costs.runs():
-            chosen = self.costs.raw(start, stop).argmin(axis=1)
-            before[chosen[counted[start:stop]]] = True
-        emptied = np.flatnonzero(before & ~here)
         if len(emptied):
             notify(
                 f"Clusters without rows, which were the cheapest of some: {emptied.tolist()}. A "

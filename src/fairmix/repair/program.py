@@ -25,6 +25,8 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp, nnls
 from fairmix.criteria import Criterion, EachAttribute, SmallestRatio
 from fairmix.criteria.bounds import ROUNDING
 from fairmix.kernels.totals import Block, FloatArray, IntArray
+from fairmix.repair.costs import Costs, smallest
+from fairmix.tables import Table
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -285,15 +287,15 @@ class Cheapest:
         mass = np.bincount(cells, block.weight, shape[0] * shape[1]).reshape(shape)
         value = best.sum() if block.weight is None else best @ block.weight
         return Look(
-            labels.astype(np.int32), costs.min(axis=1) - best, mass.astype(float), float(value)
+            labels.astype(np.int32), smallest(costs) - best, mass.astype(float), float(value)
         )
 
 
 class Rowset(NamedTuple):
     """Rows of a table: its passes, and the costs, codes and weights of some rows."""
 
-    table: Any
-    costs: Any
+    table: Table
+    costs: Costs
     codes: IntArray
     weight: Array
 
@@ -593,7 +595,8 @@ class Search:
         start, total = 0, 0.0
         skip = np.zeros(len(labels), dtype=bool)
         skip[but] = True
-        for costs in self.rowset.table.each(lambda block: block.features.dense):
+        parts: Iterator[Any] = self.rowset.table.each(lambda block: block.features.dense)
+        for costs in parts:
             part = slice(start, start + len(costs))
             own = costs[np.arange(len(costs)), labels[part]]
             weight = np.where(skip[part], 0.0, self.rowset.weight[part])
