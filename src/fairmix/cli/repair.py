@@ -41,6 +41,8 @@ def repair(
     labels_format: Annotated[
         Literal["parquet", "csv"], typer.Option(show_default=False, help="Format of the labels.")
     ] = "csv",
+    *,
+    text: o.TextOptions,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
     strict: o.Strict = False,
@@ -77,6 +79,7 @@ def repair(
             seed=seed,
             n_jobs=jobs,
             verbose=bool(screen.bars),
+            dialect=text.dialect(),
         )
         screen.note(gaps_text(rows))
         found = repair_data(
