@@ -19,6 +19,7 @@ RULES: list[dict[str, float]] = [
     {"min_ratio": 0.8},
     {"min_balance": 0.5},
     {"max_gap": 0.1},
+    # Above it, whole rows of six groups in small clusters cost more than 0.3 %.
     {"min_ratio": 0.9},
 ]
 SHAPES = [(1000, 3, (2,)), (2000, 4, (2, 3)), (3000, 8, (6,)), (1500, 5, (3,)), (1200, 6, (2, 2))]
