@@ -14,10 +14,13 @@ ROOT = Path(__file__).parents[1]
 # A name that goes from here needs the steps of docs/deprecation-policy.md.
 PUBLIC = {
     "fairmix": [
+        "FairAssignment",
+        "FairLabels",
         "FairMixture",
         "FileSource",
         "IgnoredTargetWarning",
         "compare",
+        "fair_labels",
         "load",
         "model_card",
         "pareto_front",

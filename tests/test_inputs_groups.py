@@ -83,7 +83,7 @@ WEIGHTS: dict[str, Row] = {
     "two columns": Bad(lambda: np.ones((N, 2)), "Sample weights must be 1D"),
     "1e300": Bad(lambda: np.full(N, 1e300), "adds up to inf|adds up to 6e"),
     "1e-300": Bad(lambda: np.full(N, 1e-300), "adds up to 6e-299"),
-    "a name": Bad(lambda: "w", "could not convert string to float: 'w'"),
+    "a name": Bad(lambda: "w", "names a column of X, but X is not a data frame"),
     "all of 0": Bad(lambda: np.zeros(N), "at least one non-zero number|adds up to 0"),
     "fewer rows than clusters": Bad(
         lambda: np.isin(np.arange(N), [np.argmin(G), np.argmax(G)]).astype(float),

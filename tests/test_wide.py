@@ -90,7 +90,8 @@ def test_a_repeated_name_among_very_many_is_found_at_once(tmp_path):
             return str.__eq__(self, other)
 
     counted = [Counted(name) for name in names]
-    assert sources._repeated(counted) is None
-    assert sources._repeated([*names, "c7"]) == "c7"
+    sources._refuse_repeated(counted, tmp_path)
+    with pytest.raises(ValueError, match="more than one column 'c7'"):
+        sources._refuse_repeated([*names, "c7"], tmp_path)
     # To compare each with each would take 10,000,000,000.
     assert calls < 10 * len(names)

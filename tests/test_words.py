@@ -222,6 +222,6 @@ def test_dask_names_the_partition_with_other_columns():
             processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster),
-        pytest.raises(ValueError, match=r"Partition 1 of X has the columns \['a', 'c'\], the col"),
+        pytest.raises(ValueError, match=r"Partition 1 of X has the columns \['a', 'c'\], the f"),
     ):
         model().fit(collection)

@@ -200,10 +200,11 @@ class StreamSource:
     @classmethod
     def takes(cls, X: object) -> bool:
         """Whether X gives a stream of Arrow batches, and is no table in memory."""
-        if isinstance(_lazy(X), nw.LazyFrame) or _is_dataset(X):
-            return True
+        # First, because it has the words for a table that cannot be read.
         if as_frame(X) is not None or isinstance(X, pa.ChunkedArray):
             return False
+        if isinstance(_lazy(X), nw.LazyFrame) or _is_dataset(X):
+            return True
         # Single columns give a stream, too.
         native = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
         return hasattr(X, "__arrow_c_stream__") and not isinstance(native, nw.Series)

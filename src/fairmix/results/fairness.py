@@ -252,7 +252,7 @@ class AttributeTables(Mapping[str, FairnessTable]):
 
     Examples
     --------
-    >>> table = fairness_table([0, 1, 0, 1], ["a", "a", "b", "b"], n_boot=0, min_group_size=1)
+    >>> table = fairness_table([0, 1, 0, 1], ["a", "a", "b", "b"], n_boot=2, min_group_size=1)
     >>> AttributeTables({"sex": table})["sex"].n_rows
     4
     """
