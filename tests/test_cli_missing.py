@@ -108,6 +108,7 @@ def test_groups_are_not_guessed(tmp_path, monkeypatch):
     assert empty == [1, 2, 3, 5, 8, 700]
 
 
+@pytest.mark.long
 def test_front_choice_and_certificate_take_gaps(path):
     given = ["-s", "sex", "--drop", "cluster", "--max-gap", "0.3"]
     run("fit", path, *given, "-k", "auto", "--hold-out", "0.3", "--seed", "1")

