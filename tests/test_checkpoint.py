@@ -96,9 +96,13 @@ def test_a_killed_fit_goes_on_to_the_same_bits(tmp_path, settings):
     ]
     words = [sys.executable, "-c", CHILD, json.dumps(settings), json.dumps(runs)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    # What ended well leaves no checkpoint, and what was killed does.
-    ends = ["0 False", *[f"{-signal.SIGKILL} True"] * KILLS, "0 False"]
-    assert done.stdout.splitlines() == ends, done.stderr
+    # What ended well leaves no checkpoint, and what was killed does. A fit of few passes may end
+    # before it is killed; the next one then begins anew.
+    well, badly = "0 False", f"{-signal.SIGKILL} True"
+    ends = done.stdout.splitlines()
+    assert set(ends) == {well, badly}, done.stderr
+    assert (ends[0], ends[-1]) == (well, well)
+    assert ends[1:3] == [badly, badly]
     one, other = np.load(whole), np.load(killed)
     for name in one.files:
         assert np.array_equal(one[name], other[name]), name
