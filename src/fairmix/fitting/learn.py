@@ -246,7 +246,9 @@ def _fairness(
         # cone have none.
         penalty = settings.limit is None or isinstance(settings.limit, MaxGap)
         penalty = penalty and table.membership is None
-        strength = criterion.support(solution.multipliers) if penalty else np.nan
+        # Where the last rows were counted, offsets of a group have moved on their own.
+        centred = solution.multipliers - solution.multipliers.mean(axis=0)
+        strength = criterion.support(centred) if penalty else np.nan
     else:
         penalised = len(groups.names) > 0 and settings.fairness_strength != "auto"
         strength = float(settings.fairness_strength) if penalised else 0.0
