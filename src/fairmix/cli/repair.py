@@ -43,9 +43,9 @@ def repair(
     ] = "csv",
     *,
     text: o.TextOptions,
+    strict: o.Strict = False,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
-    strict: o.Strict = False,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:

@@ -36,6 +36,9 @@ from fairmix.system.threads import one_blas_thread
 
 RULE = [Interval(Real, 0, None, closed="left"), dict, None]
 
+# One for each row; None: all rows count alike.
+Weight = ArrayLike | None
+
 
 class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
     """Clusters of another clusterer, with labels that meet a rule.
@@ -161,21 +164,16 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
         self.n_jobs = n_jobs
 
     def fit(
-        self,
-        X: Any,
-        y: object = None,
-        *,
-        sensitive_features: Any = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Weight = None
     ) -> Self:
         """Fit the clusterer, unless it is, and find labels that meet the rule.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_rows, n_features)
-            Finite numbers.
+            Finite numbers, as the clusterer takes them.
         y : ignored
-            A ``y`` without ``sensitive_features`` is an `IgnoredTargetWarning`.
+            As in `FairMixture.fit`.
         sensitive_features : array-like or table, default=None
             Group of each row. None: the cheapest cluster of each row, and no rule.
         sample_weight : array-like of shape (n_rows,), default=None
