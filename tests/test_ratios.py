@@ -296,10 +296,10 @@ def test_a_limit_speaks_the_units_of_the_question():
 
 
 def test_the_limit_of_parameters():
-    assert limit_of({"max_gap": 0.05, "criterion": "additive_gap"}) == MaxGap(0.05, "additive_gap")
-    assert limit_of({"max_gap": "auto", "min_balance": 0.3}) == MinBalance(0.3)
-    assert limit_of({"min_ratio": 1}) == MinRatio(1.0)
-    assert limit_of({"fairness_strength": 2.0}) is None
+    assert limit_of(max_gap=0.05, criterion="additive_gap") == MaxGap(0.05, "additive_gap")
+    assert limit_of(max_gap="auto", min_balance=0.3) == MinBalance(0.3)
+    assert limit_of(min_ratio=1) == MinRatio(1.0)
+    assert limit_of(fairness_strength=2.0) is None
 
 
 # --------------------------------------------------------------------------- the small problem

@@ -289,7 +289,9 @@ def _best_balance(groups: pa.Table, model: FairMixture, min_group_size: int) -> 
 
 def _front_bounds(model: FairMixture, groups: pa.Table) -> dict[str, list[float]]:
     """Bounds of the rule of a model, its own among them: the report marks it on the front."""
-    limit = limit_of(model.get_params())
+    limit = limit_of(
+        max_gap=model.max_gap, min_ratio=model.min_ratio, min_balance=model.min_balance
+    )
     # The command line sets no strength, which would take the place of a rule, and one number.
     assert limit is not None
     limit = limit.of("")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -211,33 +211,44 @@ class ByAttribute:
 
 
 AnyLimit = Limit | ByAttribute
+# A parameter that sets a limit: a number, one for each attribute, or nothing of its own.
+Bound = float | Mapping[str, float] | str | None
 
 
-def limit_of(parameters: Mapping[str, Any]) -> AnyLimit | None:
-    """The limit that the parameters of an estimator set, those left out at their defaults.
+def limit_of(
+    *,
+    max_gap: Bound = "auto",
+    min_ratio: Bound = None,
+    min_balance: Bound = None,
+    criterion: str = "gap",
+    fairness_strength: float | str = "auto",
+) -> AnyLimit | None:
+    """The limit that the parameters of an estimator set.
 
     None where a strength takes the place of a bound. Which may go together, the estimator checks.
 
     Examples
     --------
-    >>> limit_of({}), limit_of({"min_ratio": 0.8})
+    >>> limit_of(), limit_of(min_ratio=0.8)
     (MaxGap(bound=0.01, name='gap'), MinRatio(bound=0.8))
     """
-    if parameters.get("fairness_strength", "auto") != "auto":
+    if fairness_strength != "auto":
         return None
-    criterion = parameters.get("criterion", "gap")
-    makers: dict[str, Callable[[float], Limit]] = {
-        "min_ratio": MinRatio,
-        "min_balance": MinBalance,
-        "max_gap": lambda bound: MaxGap(bound, criterion),
-    }
-    for name, make in makers.items():
-        given = parameters.get(name)
-        if isinstance(given, Mapping):
-            return ByAttribute({title: make(float(bound)) for title, bound in given.items()})
-        if given is not None and given != "auto":
-            return make(float(given))
-    return MaxGap(MAX_GAP, criterion)
+
+    def gap(bound: float) -> Limit:
+        return MaxGap(bound, criterion)
+
+    given: list[tuple[Bound, Callable[[float], Limit]]] = [
+        (min_ratio, MinRatio),
+        (min_balance, MinBalance),
+        (max_gap, gap),
+    ]
+    for bound, make in given:
+        if isinstance(bound, Mapping):
+            return ByAttribute({title: make(float(number)) for title, number in bound.items()})
+        if bound is not None and bound != "auto":
+            return make(float(bound))
+    return gap(MAX_GAP)
 
 
 #: Limits by the parameter that sets them.

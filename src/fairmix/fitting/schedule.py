@@ -139,7 +139,13 @@ class Settings:
     @property
     def limit(self) -> AnyLimit | None:
         """What is bounded; None where a strength takes the place of a bound."""
-        return limit_of(vars(self))
+        return limit_of(
+            max_gap=self.max_gap,
+            min_ratio=self.min_ratio,
+            min_balance=self.min_balance,
+            criterion=self.criterion,
+            fairness_strength=self.fairness_strength,
+        )
 
     @property
     def rule(self) -> Rule:

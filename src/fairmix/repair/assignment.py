@@ -187,7 +187,7 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
         warn_of_target(y, sensitive_features)
         self._validate_params()
         rules = {name: getattr(self, name) for name in ("max_gap", "min_ratio", "min_balance")}
-        limit = rule_of(rules) if any(one is not None for one in rules.values()) else limit_of({})
+        limit = rule_of(rules) if any(one is not None for one in rules.values()) else limit_of()
         assert limit is not None
         if self.assignment == "blind" and self.ties == "split":
             raise ValueError(

@@ -11,7 +11,7 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from fairmix.criteria import LIMITS, AnyLimit, ByAttribute, Criterion, EachAttribute, limit_of
+from fairmix.criteria import LIMITS, AnyLimit, ByAttribute, Criterion, EachAttribute
 from fairmix.input.groups import (
     Attribute,
     Groups,
@@ -454,9 +454,10 @@ def rule_of(rules: dict[str, Bounds]) -> AnyLimit:
         if not fine or not (0 < number <= 1 if LIMITS[name].at_least else number >= 0):
             allowed = "above 0 and at most 1" if LIMITS[name].at_least else "from 0"
             raise ValueError(f"{name}={bounds!r}. Give a number {allowed}.")
-    found = limit_of(given)
-    assert found is not None
-    return found
+    make = LIMITS[name]
+    if isinstance(bounds, Mapping):
+        return ByAttribute({title: make(float(bound)) for title, bound in bounds.items()})
+    return make(float(bounds))
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.criteria import MaxGap, limit_of
+from fairmix.criteria import LIMITS, MaxGap
 from fairmix.input.groups import Groups
 from fairmix.report.disclosure import FEWEST, SafeCounts, SaysOfAll
 from fairmix.report.figures import cut
@@ -158,9 +158,9 @@ def _again(counts: FloatArray, groups: Sequence[str], verdict: Verdict, criterio
     if verdict.met is None and not isinf(verdict.bound):
         return verdict
     # All groups of the table are judged: the others have been left out of it.
-    limit = limit_of({verdict.parameter: verdict.bound, "criterion": criterion})
-    assert limit is not None
-    return judge_counts(counts, groups, limit.of(""), min_group_size=1)
+    made = LIMITS[verdict.parameter](verdict.bound)
+    limit = replace(made, name=criterion) if isinstance(made, MaxGap) else made
+    return judge_counts(counts, groups, limit, min_group_size=1)
 
 
 def worst_of_parts(verdicts: Sequence[Verdict]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -24,6 +24,8 @@ from fairmix.tables._base import (
 from fairmix.tables.locations import Paths
 from fairmix.tables.sources import Range, common_schema, open_sources
 from fairmix.tables.text import USUAL, Dialect
+
+Further = TypeVar("Further")
 
 # Blocks in the hands of each thread, the one that it works on among them. Results leave in order,
 # so with one block each, all threads would wait for the slowest.
@@ -207,24 +209,24 @@ class Mapped(Blocks[Result]):
         self.n_jobs = frames.n_jobs
 
     def each(
-        self, work: Callable[[Result], Any], numbers: Sequence[int] | None = None
-    ) -> Iterator[Any]:
+        self, work: Callable[[Result], Further], numbers: Sequence[int] | None = None
+    ) -> Iterator[Further]:
         """What ``work`` makes of the things with these increasing numbers."""
         return self.frames.each(Chain(self.function, work), numbers)
 
-    def map(self, function: Callable[[Result], Any], *, keep: int) -> Mapped[Any]:
+    def map(self, function: Callable[[Result], Further], *, keep: int) -> Mapped[Further]:
         """What a function makes of each; ``keep`` is not possible here."""
         return Mapped(self.frames, Chain(self.function, function))
 
 
 @dataclass(frozen=True)
-class Chain:
+class Chain(Generic[Result, Further]):
     """One function after another."""
 
-    first: Callable[[Any], Any]
-    then: Callable[[Any], Any]
+    first: Callable[[Frame], Result]
+    then: Callable[[Result], Further]
 
-    def __call__(self, item: Any) -> Any:
+    def __call__(self, item: Frame) -> Further:
         """What the second makes of what the first makes."""
         return self.then(self.first(item))
 

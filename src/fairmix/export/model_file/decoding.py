@@ -45,6 +45,8 @@ LONGEST_OPTION = 80
 ROUNDING = 1e-9
 # No criterion exceeds 2, the sum of the differences of two distributions.
 LARGEST_FIGURE = 2.0
+# Parameters that say what was asked of the rates.
+RULE_PARAMETERS = ("max_gap", "min_ratio", "min_balance", "criterion", "fairness_strength")
 
 
 def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
@@ -202,7 +204,9 @@ def _rule(parameters: Mapping[str, Any]) -> Rule:
     # The estimator's defaults, for what a file does not name; it is in a room above this one and
     # cannot be asked.
     try:
-        limit = limit_of(parameters)
+        limit = limit_of(
+            **{name: parameters[name] for name in RULE_PARAMETERS if name in parameters}
+        )
     except (TypeError, ValueError, OverflowError):
         # No error for a wrong type here: the estimator has the better words for it.
         limit = None
