@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from fairmix._version import __version__
@@ -24,6 +24,7 @@ from fairmix.criteria import CRITERIA, MinRatio
 from fairmix.estimator.callbacks import CallbackSupport, climbing, task, with_callbacks
 from fairmix.estimator.labels import check_groups_given, collection_labels, file_labels
 from fairmix.estimator.picture import measured
+from fairmix.estimator.starting import own_start
 from fairmix.estimator.validation import (
     EstimatorCheck,
     check_checkpoint,
@@ -56,8 +57,8 @@ from fairmix.input.opening import (
     weight_values,
 )
 from fairmix.input.sources import CollectionSource, in_blocks
-from fairmix.kernels.totals import IntArray, Rows
-from fairmix.mixture.families import FAMILIES, takes_missing
+from fairmix.kernels.totals import FloatArray, IntArray, Rows
+from fairmix.mixture.families import FAMILIES, precision_factors, precisions, takes_missing
 from fairmix.mixture.model import Model
 from fairmix.results.certificate import Certificate
 from fairmix.results.fairness import (
@@ -188,7 +189,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         What a category that ``fit`` has not seen is in new rows: an error, or missing.
     standardize : bool, default=False
         Standardise numeric columns first. The model keeps the scale; fitted parameters and
-        densities are then in standardised units.
+        densities are then in standardised units. Starts of your own are in the units of X.
     max_iter : int, default=None
         None: 200 for ``"dual"``, 200 for ``"em"``, 10,000 for ``"gd"``.
     inner_iter : int, default=10
@@ -199,11 +200,28 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         The fit has converged when an iteration gains less than this per row. For
         ``"gd"`` a hundredth of it: an iteration of EM is ten steps of ten times the length.
     n_init : int, default=1
-        Number of starts; the best objective wins.
-    init_params : {"paper", "kmeans", "random"} or None, default=None
+        Number of starts; the best objective wins. A start of your own is the only one.
+    init_params : {"paper", "kmeans", "random"}, labels, clusterer or None, default=None
         None: ``"kmeans"`` for ``"dual"``, else ``"paper"``. ``"paper"``: k-means centres, equal
         weights, unit variances, random category probabilities; for standardised columns.
         ``"kmeans"``: all parameters from the k-means clusters. ``"random"``: from random centres.
+        Labels from 0 to K - 1 (-1: no cluster), or a fitted clusterer, which is asked for
+        ``predict_proba``, ``predict`` or ``labels_``: the fit starts from these clusters, and
+        they keep their numbers. X is then in memory.
+    weights_init : array-like of shape (n_components,), default=None
+        Weights to start from. A start of your own, by any of these four or by ``init_params``, is
+        the only one: nothing is searched for, and clusters keep its numbers. What it leaves open
+        comes from the clusters that ``means_init`` and ``probabilities_init`` make of the rows;
+        without these two, from ``init_params``.
+    means_init : array-like of shape (n_components, n_numeric), default=None
+        Means of the numeric columns to start from, in the units of X also with ``standardize``.
+    precisions_init : array-like, default=None
+        Inverses of covariances to start from, in the units of X, in scikit-learn's shapes:
+        (K, d, d) for ``"full"``, (d, d) for ``"tied"``, (K, d) for ``"diag"``, (K,) for
+        ``"spherical"``; (d,) for ``"tied-diag"``, a number for ``"tied-spherical"``.
+    probabilities_init : list of array-like of shape (n_components, n_categories), default=None
+        Probabilities of the categories of each categorical column to start from, in the order of
+        ``categories_``.
     reg_covar : float, default=1e-6
         Added to variances, and their lower bound.
     random_state : int, RandomState or None, default=None
@@ -235,10 +253,14 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
-        Mixture weights. Clusters are numbered by decreasing weight.
+        Mixture weights. Clusters are numbered by decreasing weight, or as a start of your own
+        has them.
     means_, covariances_ : ndarray
         Of the numeric columns, when there are any. ``covariances_`` has scikit-learn's shapes;
         tied ones have no component axis.
+    precisions_, precisions_cholesky_ : ndarray
+        Inverses of ``covariances_``, and factors of these, as in scikit-learn's
+        ``GaussianMixture``.
     probabilities_ : list of ndarray of shape (n_components, n_categories)
         Of each categorical column, when there are any.
     categories_ : list of ndarray
@@ -268,6 +290,8 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         fit this is. 0 without groups.
     lower_bound_ : float
         The objective reached.
+    lower_bounds_ : ndarray of shape (n_iter_,)
+        The objective at each iteration.
     history_ : structured ndarray
         One row per iteration: objective, log_likelihood, gap and balance (of the
         responsibilities; NaN where no groups are compared), seconds, and passes over the data
@@ -343,7 +367,16 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "init_params": [StrOptions({"paper", "kmeans", "random"}), None],
+        "init_params": [
+            StrOptions({"paper", "kmeans", "random"}),
+            HasMethods(["fit"]),
+            "array-like",
+            None,
+        ],
+        "weights_init": ["array-like", None],
+        "means_init": ["array-like", None],
+        "precisions_init": ["array-like", Interval(Real, 0, None, closed="neither"), None],
+        "probabilities_init": [list, tuple, None],
         "reg_covar": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "warm_start": ["boolean"],
@@ -382,7 +415,11 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         learning_rate: float | None = None,
         tol: float = 1e-4,
         n_init: int = 1,
-        init_params: str | None = None,
+        init_params: Any = None,
+        weights_init: ArrayLike | None = None,
+        means_init: ArrayLike | None = None,
+        precisions_init: ArrayLike | None = None,
+        probabilities_init: Sequence[ArrayLike] | None = None,
         reg_covar: float = 1e-6,
         random_state: Any = None,
         warm_start: bool = False,
@@ -418,6 +455,10 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         self.tol = tol
         self.n_init = n_init
         self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.probabilities_init = probabilities_init
         self.reg_covar = reg_covar
         self.random_state = random_state
         self.warm_start = warm_start
@@ -482,6 +523,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
                     data,
                     self._seeds(2),
                     warm=self._warm,
+                    own=own_start(self, X, sensitive_features, data),
                     checkpoint=self._checkpoint(),
                     watch=climbing(self),
                 )
@@ -564,7 +606,8 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         groups = take_groups(X, sensitive_features, self.missing_groups)[1]
         # The first two are those that `fit` would draw.
         seeds = self._seeds(3)
-        fitted = learn(settings, data, seeds[:2], warm=self._warm, streamed=True)
+        own = own_start(self, X, sensitive_features, data)
+        fitted = learn(settings, data, seeds[:2], warm=self._warm, own=own, streamed=True)
         return Stream.begin(
             settings,
             fitted,
@@ -940,7 +983,8 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
 
         The file holds parameters and what was learned from the data; no code, no ``labels_``, no
         row and no row's group. It replaces an existing one in one step. ``checkpoint``, ``n_jobs``
-        and ``verbose`` belong to a machine and stay behind, as does the sample of a stream.
+        and ``verbose`` belong to a machine and stay behind, as does the sample of a stream, and
+        labels or a clusterer in ``init_params``.
 
         Parameters
         ----------
@@ -1014,7 +1058,10 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
     def _settings(self) -> Settings:
         """The parameters that shape a fit, checked."""
         check_parameters(self)
-        return Settings(**{field.name: getattr(self, field.name) for field in fields(Settings)})
+        given = {field.name: getattr(self, field.name) for field in fields(Settings)}
+        # A start of the user's own is no choice between ours.
+        how = self.init_params if isinstance(self.init_params, str) else None
+        return Settings(**given | {"init_params": how})
 
     def _reading(self) -> Reading:
         """The parameters that shape how input is read."""
@@ -1060,6 +1107,23 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
     def _warm(self) -> Model | None:
         """The model to start from."""
         return self.fitted_.model if self.warm_start and hasattr(self, "fitted_") else None
+
+    # ------------------------------------------------- where a GaussianMixture has them, too
+    # Worked out when asked for: covariances of many columns are large.
+    @property
+    def precisions_(self) -> FloatArray:
+        """Inverses of the covariances, in their shape."""
+        return precisions(self.covariances_, self.fitted_.model.mixture.family)
+
+    @property
+    def precisions_cholesky_(self) -> FloatArray:
+        """Upper factors F of the precisions, F F^T; square roots where columns are independent."""
+        return precision_factors(self.covariances_, self.fitted_.model.mixture.family)
+
+    @property
+    def lower_bounds_(self) -> NDArray[np.float64]:
+        """The objective at each iteration."""
+        return np.asarray(self.history_["objective"])
 
     def _publish(self, fitted: Fitted) -> None:
         """Attributes of a fit, and none of the one before."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,12 @@ from fairmix.criteria.bounds import ROUNDING
 from fairmix.fitting.schedule import (
     Settings,
     Watch,
+    drawn,
     make_family,
     make_propensity,
     solve,
 )
+from fairmix.fitting.starts import OwnStart
 from fairmix.input.columns import Columns
 from fairmix.input.data import Data
 from fairmix.input.groups import Groups, Seats
@@ -63,7 +66,11 @@ class Checkpoint:
     seeded: bool
 
     def open(
-        self, store: Store, seeds: Sequence[int], warm: FloatArray | None
+        self,
+        store: Store,
+        seeds: Sequence[int],
+        warm: FloatArray | None,
+        own: OwnStart | None,
     ) -> tuple[Journal, Sequence[int]]:
         """The journal, and the seeds of the fit that it is of."""
         if not self.seeded and self.path.exists():
@@ -78,6 +85,8 @@ class Checkpoint:
         }
         if warm is not None:
             identity["warm"] = warm.tolist()
+        if own is not None:
+            identity["start"] = own.digest
         return Journal(self.path, identity), seeds
 
 
@@ -87,6 +96,7 @@ def learn(
     seeds: Sequence[int],
     *,
     warm: Model | None = None,
+    own: OwnStart | None = None,
     checkpoint: Checkpoint | None = None,
     watch: Watch = lambda _: nullcontext(),
     streamed: bool = False,
@@ -103,6 +113,8 @@ def learn(
         Of the starts, and of the sample for P(group | x).
     warm : Model or None
         A model to start from.
+    own : OwnStart or None
+        A start of the user's, where there is no model to start from.
     checkpoint : Checkpoint or None
         Where an unfinished fit is kept.
     watch : callable
@@ -128,7 +140,7 @@ def learn(
             summary = store.summary._replace(moments=moments.standardized())
             store = data.store(columns, summary)
         model, solution, table = _solve(
-            settings, data, columns, store, seeds, warm, checkpoint, watch
+            settings, data, columns, store, seeds, warm, own, checkpoint, watch
         )
         fitted = describe(settings, data, model, solution, table, training_rows)
     warn_of(settings, fitted, solution.status, table)
@@ -142,12 +154,13 @@ def _solve(
     store: Store,
     seeds: Sequence[int],
     warm: Model | None,
+    own: OwnStart | None,
     checkpoint: Checkpoint | None,
     watch: Watch,
 ) -> tuple[Model, Solution, Table]:
     journal = None
     if checkpoint is not None:
-        journal, seeds = checkpoint.open(store, seeds, None if warm is None else warm.theta)
+        journal, seeds = checkpoint.open(store, seeds, None if warm is None else warm.theta, own)
     mixture = Mixture(make_family(settings, columns, store))
     seats = Seats.of(data.groups)
     propensity = make_propensity(settings, store, seeds[1], seats)
@@ -161,6 +174,10 @@ def _solve(
         journal=journal,
     )
     start = None if warm is None else warm.theta_for(mixture)
+    if own is not None and start is None:
+        start = own.theta(
+            mixture, columns, store, partial(drawn, settings, mixture, store, seeds[0])
+        )
     try:
         solution = solve(settings, mixture, table, seeds[0], start, watch)
     except np.linalg.LinAlgError as error:
@@ -173,8 +190,10 @@ def _solve(
         journal.remove()
         # Later passes must not bring the file back.
         table.journal = None
-    # Numbered by decreasing weight, so that fits compare.
-    order = np.argsort(-mixture.weights(solution.theta), kind="stable")
+    order = np.arange(mixture.n_components)
+    if own is None:
+        # Numbered by decreasing weight, so that fits compare. Clusters of the user's keep theirs.
+        order = np.argsort(-mixture.weights(solution.theta), kind="stable")
     offsets = None if solution.offsets is None else solution.offsets[:, order]
     model = Model(
         columns,

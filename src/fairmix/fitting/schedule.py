@@ -27,7 +27,7 @@ from fairmix.criteria import (
     limit_of,
 )
 from fairmix.fitting.search import Search, Walk
-from fairmix.fitting.starts import Start, start
+from fairmix.fitting.starts import START_ROWS, Start, start
 from fairmix.input.columns import Columns
 from fairmix.input.groups import MissingGroups, Seats
 from fairmix.kernels.totals import FloatArray, Membership
@@ -85,7 +85,7 @@ class Schedule:
     near_rows: int = 50_000
     near_patience: int = 15
     # These bound the time of k-means and of the regression, whatever the number of rows.
-    start_rows: int = 100_000
+    start_rows: int = START_ROWS
     propensity_rows: int = 50_000
     # Of so many rows, a rate of one half has a standard error of 0.002.
     fairness_rows: int = 50_000
@@ -260,6 +260,13 @@ def make_propensity(
     )
 
 
+def drawn(settings: Settings, mixture: Mixture, store: Store, seed: int) -> FloatArray:
+    """The one start that a start of the user's leaves open in part."""
+    rng = np.random.default_rng(seed)
+    sample = store.sample(SCHEDULE.start_rows, rng)
+    return start(mixture, sample.rows, how=settings.start, rng=rng, weight=sample.weight)
+
+
 class Ground(NamedTuple):
     """What is climbed, and on which rows.
 
@@ -279,7 +286,7 @@ def solve(
     warm: FloatArray | None = None,
     watch: Watch = lambda _: nullcontext(),
 ) -> Solution:
-    """The best solution of ``n_init`` starts, or the one from a warm start.
+    """The best solution of ``n_init`` starts, or the one from a warm start or the user's own.
 
     ``watch`` is entered for each of them, with the most iterations if that is known.
     """

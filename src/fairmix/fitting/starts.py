@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from fairmix.input.columns import Columns
+from fairmix.kernels import LogitMap, hard_labels
 from fairmix.kernels.totals import FloatArray, IntArray, Logits, Rows
-from fairmix.mixture.families import Family
+from fairmix.mixture.families import Family, shape_of
 from fairmix.mixture.mixture import Mixture
 from fairmix.system.threads import one_thread
+from fairmix.tables import MemoryStore, Store, Table
 
 Start = Literal["paper", "kmeans", "random"]
 
 # k-means keeps the best of this many runs, because single ones often end in a poor optimum.
 KMEANS_RUNS = 10
+# Rows whose features are added up at once: the products of many columns take memory.
+SUMMED_ROWS = 16_384
+# Rows that starts are found on, at most: this bounds their time, whatever the number of rows.
+START_ROWS = 100_000
+# By how much shares may miss a sum of one, and a matrix its transpose: digits lost in a text file.
+INEXACT = 1e-6
 
 
 def start(
@@ -56,6 +69,179 @@ def start(
     runs = runs if how == "kmeans" else 1
     labels = _kmeans(points, mixture.n_components, rng, weight, runs, how == "random").labels_
     return mixture.maximize(_label_sums(mixture.family, rows, labels, weight))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnStart:
+    """A start of the user's own, in the units of X.
+
+    Attributes
+    ----------
+    parameters : dict of str to array-like
+        What is given of ``weights``, ``means``, ``precisions`` and ``probabilities``.
+    shares : (n_rows, K) array or None
+        How much of each row is in each cluster, of all rows of the table.
+    """
+
+    parameters: dict[str, Any]
+    shares: FloatArray | None = None
+
+    @property
+    def digest(self) -> str:
+        """Tells starts apart."""
+        parts = [self.shares, *(self.parameters.get(name) for name in CHECKS)]
+        found = hashlib.sha256()
+        for part in parts:
+            found.update(repr(part if part is None else _plain(part)).encode())
+        return found.hexdigest()
+
+    def theta(
+        self, mixture: Mixture, columns: Columns, store: Store, draw: Callable[[], FloatArray]
+    ) -> FloatArray:
+        """The parameters as a mixture has them; ``draw`` gives those of which nothing is known."""
+        known = mixture.unpack(np.zeros(mixture.n_components + mixture.family.n_theta))
+        given: dict[str, FloatArray] = {}
+        for name, value in self.parameters.items():
+            own = {"precisions": "covariances"}.get(name, name)
+            if own not in known:
+                kind = "categorical" if name == "probabilities" else "numeric"
+                raise ValueError(
+                    f"{name}_init is given, but the model has no {name}: X has no {kind} columns, "
+                    f"or covariance_type knows none. Set {name}_init=None."
+                )
+            given[own] = CHECKS[name](value, mixture, columns)
+        if known.keys() <= given.keys():
+            return mixture.pack(given)
+        return mixture.pack(mixture.unpack(self._rest(mixture, store, given, draw)) | given)
+
+    def _rest(
+        self,
+        mixture: Mixture,
+        store: Store,
+        given: dict[str, FloatArray],
+        draw: Callable[[], FloatArray],
+    ) -> FloatArray:
+        """What is not given: that of the clusters that the given parameters make."""
+        family = mixture.family
+        if self.shares is not None:
+            rows = store.sample(store.n_rows, np.random.default_rng(0))
+            return mixture.maximize(_share_sums(family, rows.rows, self.shares.T, rows.weight))
+        if "means" not in given and "probabilities" not in given:
+            # Weights and covariances alone say nothing about which rows belong together.
+            return draw()
+        # A sample, as for k-means; always the same, as nothing else here depends on chance.
+        sample = store.sample(START_ROWS, np.random.default_rng(0))
+        even = np.full((mixture.n_components, sample.n_rows), 1 / mixture.n_components)
+        # Else all components are alike, so the given parameters alone decide.
+        alike = mixture.maximize(_share_sums(family, sample.rows, even, sample.weight))
+        logits = LogitMap(mixture.logits(mixture.pack(mixture.unpack(alike) | given)))
+        nearest = Table(MemoryStore(sample.rows), family.encode, keep=False).each(
+            partial(hard_labels, logit_map=logits)
+        )
+        labels = np.concatenate(list(nearest))
+        return mixture.maximize(_label_sums(family, sample.rows, labels, sample.weight))
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as nested lists."""
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return np.asarray(value).tolist()
+
+
+def _numbers(name: str, value: Any, shape: tuple[int, ...], because: str) -> FloatArray:
+    """An array of finite numbers of a shape, or an error that says which."""
+    try:
+        found = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} is no array of numbers: {value!r:.80}. Give one of shape {shape}."
+        ) from None
+    if found.shape != shape:
+        raise ValueError(f"{name} has shape {found.shape}. {because}: give shape {shape}.")
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name} holds NaN or infinity. Give finite numbers.")
+    return found
+
+
+def _check_shares(name: str, shares: FloatArray) -> FloatArray:
+    """Refuse what are no shares of a whole, and divide by the whole."""
+    total = shares.sum(axis=-1, keepdims=True)
+    if (shares < 0).any() or (np.abs(total - 1) > INEXACT).any():
+        worst = float(total.ravel()[np.abs(total - 1).argmax()])
+        raise ValueError(
+            f"{name} must be shares from 0 that add up to 1; the smallest is {shares.min():.3g}, "
+            f"and a sum is {worst:.6g}. Divide by the sum."
+        )
+    return np.asarray(shares / total)
+
+
+def _weights(value: Any, mixture: Mixture, columns: Columns) -> FloatArray:
+    K = mixture.n_components
+    found = _numbers("weights_init", value, (K,), f"n_components={K}")
+    return _check_shares("weights_init", found)
+
+
+def _means(value: Any, mixture: Mixture, columns: Columns) -> FloatArray:
+    K, d = mixture.n_components, len(columns.numeric)
+    found = _numbers("means_init", value, (K, d), f"n_components={K}, and {d} columns are numeric")
+    if columns.mean is None or columns.scale is None:
+        return found
+    return np.asarray((found - columns.mean) / columns.scale)
+
+
+def _covariances(value: Any, mixture: Mixture, columns: Columns) -> FloatArray:
+    """Covariances of given precisions, as the mixture has them."""
+    K, d = mixture.n_components, len(columns.numeric)
+    shape, tied = shape_of(mixture.family)
+    kind = mixture.family.document()["covariance_type"]
+    one = {"one": (), "columns": (d,), "matrix": (d, d)}[shape]
+    because = f"n_components={K}, {d} columns are numeric, and covariance_type={kind!r}"
+    found = _numbers("precisions_init", value, one if tied else (K, *one), because)
+    scale: FloatArray = np.ones(d) if columns.scale is None else columns.scale
+    if shape != "matrix":
+        if (found <= 0).any():
+            raise ValueError(
+                f"precisions_init must be above 0, the smallest is {found.min():.3g}. Give "
+                "inverses of variances."
+            )
+        # One variance for columns of several scales: the mean of theirs.
+        return np.asarray(
+            1 / found / scale**2 if shape == "columns" else np.mean(scale**-2.0) / found
+        )
+    turned = np.swapaxes(found, -1, -2)
+    close = INEXACT * np.abs(found).max()
+    if (np.abs(found - turned) > close).any() or np.linalg.eigvalsh(found).min() <= 0:
+        raise ValueError(
+            "precisions_init must be symmetric matrices with eigenvalues above 0. Give inverses "
+            "of covariances."
+        )
+    return np.asarray(np.linalg.inv((found + turned) / 2) / np.outer(scale, scale))
+
+
+def _probabilities(value: Any, mixture: Mixture, columns: Columns) -> FloatArray:
+    K, levels = mixture.n_components, columns.levels
+    if not isinstance(value, list | tuple) or len(value) != len(levels):
+        raise ValueError(
+            f"probabilities_init is {value!r:.60}. Give a list of {len(levels)} arrays, one for "
+            "each categorical column."
+        )
+    found = []
+    for j, (own, names) in enumerate(zip(value, levels, strict=True)):
+        title = f"probabilities_init[{j}]"
+        column = columns.names[columns.categorical[j]]
+        because = f"n_components={K}, and column {column!r} has {len(names)} categories"
+        found.append(_check_shares(title, _numbers(title, own, (K, len(names)), because)))
+    return np.hstack(found)
+
+
+# What is given, and what makes it the mixture's: `theta` reads them in this order.
+CHECKS: dict[str, Callable[[Any, Mixture, Columns], FloatArray]] = {
+    "weights": _weights,
+    "means": _means,
+    "precisions": _covariances,
+    "probabilities": _probabilities,
+}
 
 
 def kmeans_labels(X: FloatArray, n_clusters: int, seed: int) -> IntArray:
@@ -116,6 +302,18 @@ def _label_sums(family: Family, rows: Rows, labels: IntArray, weight: FloatArray
     if weight is not None:
         q *= weight
     return Logits(q.sum(axis=1), _feature_sums(family, rows, q))
+
+
+def _share_sums(family: Family, rows: Rows, q: FloatArray, weight: FloatArray | None) -> Logits:
+    """Sufficient statistics of all rows of a table that are shared out, q (K, n)."""
+    q = q if weight is None else q * weight
+    W = np.zeros((len(q), family.n_features))
+    for start in range(0, rows.n_rows, SUMMED_ROWS):
+        own = np.arange(start, min(start + SUMMED_ROWS, rows.n_rows))
+        part = _feature_sums(family, rows.take(own), q[:, own])
+        # Columns that mark missing numbers are there only where there are any.
+        W[:, : part.shape[1]] += part
+    return Logits(q.sum(axis=1), W)
 
 
 def row_sums(family: Family, row: Rows, width: int) -> FloatArray:

@@ -23,6 +23,7 @@ from fairmix.export.model_file.snapshot import (
     LOCAL_PARAMETERS,
     SCALARS,
     SCHEMA,
+    STARTS,
     Snapshot,
 )
 from fairmix.input.columns import Columns
@@ -124,9 +125,19 @@ def _parameters(given: dict[str, Any]) -> dict[str, Any]:
             wrong = name not in BY_ATTRIBUTE or not numbers
         if isinstance(value, list):
             wrong = name not in LISTED or any(isinstance(entry, list | dict) for entry in value)
+            if name in STARTS:
+                wrong = not _numbers(value)
         if wrong or (isinstance(value, str) and len(value) > LONGEST_OPTION):
             raise ModelFileError(f"model.json: parameters: {name!r} has no place in a model file.")
     return given
+
+
+def _numbers(value: list[Any]) -> bool:
+    """Whether nested lists hold numbers alone; they are not deep, or the reader had refused."""
+    return all(
+        _numbers(entry) if isinstance(entry, list) else type(entry) in (int, float)
+        for entry in value
+    )
 
 
 def _columns(roles: Fields, arrays: Arrays) -> tuple[Columns, tuple[str, ...], Array | None]:

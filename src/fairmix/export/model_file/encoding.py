@@ -39,8 +39,8 @@ def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
         "parameters": {
             name: _plain(name, value)
             for name, value in parameters.items()
-            # A file for strangers names neither paths nor a number of threads.
-            if name not in LOCAL_PARAMETERS
+            # A file for strangers names neither paths nor a number of threads, nor labels of rows.
+            if name not in LOCAL_PARAMETERS and not _from_rows(name, value)
         },
         "columns": _columns(snapshot),
         "groups": {
@@ -159,6 +159,11 @@ def _arrays(fitted: Fitted) -> dict[str, Array]:
 def _number(value: float) -> float | None:
     """A figure; None where there is none, as JSON has no NaN."""
     return None if np.isnan(value) else float(value)
+
+
+def _from_rows(name: str, value: Any) -> bool:
+    """Whether a parameter holds labels, or a clusterer, which is no part of the model."""
+    return name == "init_params" and not (value is None or isinstance(value, str))
 
 
 def _plain(name: str, value: Any) -> Any:

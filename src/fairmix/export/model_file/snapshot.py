@@ -18,6 +18,8 @@ SCHEMA = 3
 ESTIMATOR = "FairMixture"
 # Parameters of a machine, not of a model: they come back with their defaults.
 LOCAL_PARAMETERS = ("checkpoint", "n_jobs", "verbose")
+# Parameters that may be arrays of numbers, as nested lists.
+STARTS = ("weights_init", "means_init", "precisions_init", "probabilities_init")
 # Parameters that may be a dict, of numbers by the name of an attribute.
 BY_ATTRIBUTE = ("max_gap", "min_ratio", "min_balance")
 # Figures that are null where fewer than two groups are judged.

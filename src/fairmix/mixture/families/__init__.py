@@ -9,7 +9,13 @@ from fairmix.mixture.families._base import (
     Stored,
 )
 from fairmix.mixture.families.categorical import Categorical
-from fairmix.mixture.families.gaussian import COVARIANCE_TYPES, Gaussian
+from fairmix.mixture.families.gaussian import (
+    COVARIANCE_TYPES,
+    Gaussian,
+    precision_factors,
+    precisions,
+    shape_of,
+)
 from fairmix.mixture.families.product import Product
 from fairmix.mixture.families.register import FAMILIES, joined, make_family, takes_missing
 
@@ -27,5 +33,8 @@ __all__ = [
     "Stored",
     "joined",
     "make_family",
+    "precision_factors",
+    "precisions",
+    "shape_of",
     "takes_missing",
 ]

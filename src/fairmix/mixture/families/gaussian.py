@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Rows, by_column
-from fairmix.mixture.families._base import Centers, GraphBuilder, RowNames, Stored
+from fairmix.mixture.families._base import Centers, Family, GraphBuilder, RowNames, Stored
 
 Shape = Literal["one", "columns", "matrix"]
 
@@ -47,6 +47,35 @@ EMPTY_SHARE = 1e-12
 # Variances stay above this even with reg_covar=0: they and their inverses are then far from the
 # largest and the smallest double, also when they are squared or multiplied by data.
 SMALLEST_VARIANCE = 1e-200
+
+
+def shape_of(family: Family) -> tuple[Shape, bool]:
+    """What covariances of a family look like, and whether components share one.
+
+    Those of other families are matrices; see `Family.unpack`.
+    """
+    return COVARIANCE_TYPES.get(str(family.document()["covariance_type"]), ("matrix", False))
+
+
+def precisions(covariances: FloatArray, family: Family) -> FloatArray:
+    """Inverses of covariances, in their shape."""
+    if shape_of(family)[0] == "matrix":
+        return np.linalg.inv(covariances)
+    return np.asarray(1 / covariances)
+
+
+def precision_factors(covariances: FloatArray, family: Family) -> FloatArray:
+    """Factors F of precisions F F^T: upper triangles, or square roots of numbers.
+
+    Examples
+    --------
+    >>> precision_factors(np.array(4.0), Gaussian(2, np.zeros(3), "tied-spherical"))
+    array(0.5)
+    """
+    if shape_of(family)[0] == "matrix":
+        # From covariances L L^T: L^-T is upper, and L^-T L^-1 their inverse.
+        return np.swapaxes(np.linalg.inv(np.linalg.cholesky(covariances)), -1, -2)
+    return np.asarray(1 / np.sqrt(covariances))
 
 
 @dataclass(frozen=True, eq=False)
