@@ -51,7 +51,16 @@ def three_groups():
 
 
 @pytest.mark.filterwarnings("ignore::fairmix.IgnoredTargetWarning")  # the checks pass y
-@parametrize_with_checks([method(n_clusters=2, random_state=0) for method in ALL])
+@pytest.mark.filterwarnings("ignore:Only . of n_clusters=8")  # and fewer rows than clusters
+@parametrize_with_checks(
+    # The default number of clusters: with two of them, all starts end alike and the check passes.
+    [method(random_state=0) for method in ALL],
+    expected_failed_checks=lambda _: {
+        "check_sample_weight_equivalence_on_dense_data": (
+            "k-means draws its starts by row, so repeated rows get other starts than weights"
+        )
+    },
+)
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 

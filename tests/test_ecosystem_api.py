@@ -46,6 +46,7 @@ PUBLIC = {
     ],
     "fairmix.export": [
         "LOCAL_PARAMETERS",
+        "SKOPS_TYPES",
         "ModelFileError",
         "Snapshot",
         "model_card",
@@ -58,9 +59,11 @@ PUBLIC = {
         "balance",
         "clustering_cost",
         "gap",
+        "gap_scorer",
         "group_counts",
         "group_rates",
         "rate_ratio",
+        "ratio_scorer",
         "worst_pair_gap",
     ],
     "fairmix.plot": [
@@ -72,6 +75,7 @@ PUBLIC = {
         "SelectionDisplay",
     ],
     "fairmix.report": [
+        "log_to_mlflow",
         "render",
     ],
     "fairmix.results": [

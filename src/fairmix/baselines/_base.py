@@ -23,6 +23,7 @@ from fairmix.input.fit_predict import FitPredict
 from fairmix.input.floats import as_floats
 from fairmix.input.groups import Groups, encode_groups, warn_of_target
 from fairmix.kernels.totals import FloatArray, IntArray
+from fairmix.system.autologging import without_autologging
 from fairmix.system.threads import one_thread
 
 
@@ -140,12 +141,7 @@ class FairClusterer(FitPredict, ClusterMixin, BaseEstimator):
         # float32 is let through and widened later, only for the rows that count.
         with as_floats("X"):
             X = validate_data(self, X, dtype=(np.float64, np.float32), order="C")
-        weight = None
-        if sample_weight is not None:
-            with as_floats("sample_weight"):
-                weight = _check_sample_weight(
-                    sample_weight, X, dtype=np.float64, ensure_non_negative=True
-                )
+        weight = _weights(sample_weight, X)
         groups = None
         if sensitive_features is not None:
             groups = encode_groups(sensitive_features, n_rows=len(X))
@@ -157,7 +153,7 @@ class FairClusterer(FitPredict, ClusterMixin, BaseEstimator):
             )
         # How many threads BLAS and k-means take may change the last bits of a sum; with
         # one, the same seed gives the same bits.
-        with one_thread():
+        with one_thread(), without_autologging():
             self._fit_rows(X, groups, weight)
         return self
 
@@ -226,6 +222,28 @@ class FairClusterer(FitPredict, ClusterMixin, BaseEstimator):
         row = HistoryRow(total, gap, balance, time.perf_counter() - started)
         return Clustering(labels, centers, [row], n_iter)
 
+    def score(self, X: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> float:
+        """Minus the cost of some rows, each at its nearest centre, as ``KMeans.score``.
+
+        It says nothing about groups: for them see `fairmix.metrics.gap_scorer`.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Columns as in ``fit``.
+        y : ignored
+            For scikit-learn's conventions.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        rows = self._read_new(X)
+        nearest, weight = self._new_costs(rows).min(axis=1), _weights(sample_weight, rows)
+        return -float(nearest.sum() if weight is None else weight @ nearest)
+
     def _read_new(self, X: Any) -> FloatArray:
         check_is_fitted(self)
         with as_floats("X"):
@@ -264,6 +282,16 @@ class MatchedClusterer(FairClusterer):
                 "labels_, or fairmix.FairMixture, which assigns new rows."
             )
         return np.asarray(self._new_costs(rows).argmin(axis=1))
+
+
+def _weights(sample_weight: ArrayLike | None, X: FloatArray) -> FloatArray | None:
+    if sample_weight is None:
+        return None
+    with as_floats("sample_weight"):
+        weight: FloatArray = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+    return weight
 
 
 def _check_squares(X: FloatArray) -> None:

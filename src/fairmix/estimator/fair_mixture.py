@@ -45,16 +45,15 @@ from fairmix.input.groups import (
     seated_groups,
     warn_of_target,
 )
+from fairmix.input.naming import group_values, weight_values
 from fairmix.input.opening import (
     Reading,
     check_judged,
     drop_missing_groups,
-    group_values,
     open_data,
     open_table,
     read_weights,
     take_groups,
-    weight_values,
 )
 from fairmix.input.sources import CollectionSource, in_blocks
 from fairmix.kernels.totals import FloatArray, IntArray, Rows
@@ -70,6 +69,7 @@ from fairmix.results.fairness import (
 from fairmix.results.fitted import Fitted
 from fairmix.results.held_out import certify_held_out
 from fairmix.solvers import SOLVERS
+from fairmix.system.autologging import without_autologging
 from fairmix.system.notices import notify
 from fairmix.system.threads import one_blas_thread
 from fairmix.tables import MemoryStore, PathLike, Ties, is_path
@@ -515,7 +515,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         settings = self._settings()
         check_checkpoint(self.checkpoint)
         metadata = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-        with task(self, X=X, y=y, metadata=metadata):
+        with without_autologging(), task(self, X=X, y=y, metadata=metadata):
             check = self._check(reset=True)
             with open_data(X, sensitive_features, sample_weight, self._reading(), check) as data:
                 fitted = learn(
@@ -573,14 +573,15 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             X, sensitive_features, sample_weight = drop_missing_groups(
                 X, sensitive_features, sample_weight
             )
-        if stream is None:
-            stream = self._begin_stream(settings, X, sensitive_features, sample_weight)
-        else:
-            batch = self._batch(stream, X, sensitive_features, sample_weight)
-            groups = stream.add(batch, self.min_group_size)
-            if groups is not None:
-                check_judged(groups, self._reading())
-            stream.advance(settings, batch)
+        with without_autologging():
+            if stream is None:
+                stream = self._begin_stream(settings, X, sensitive_features, sample_weight)
+            else:
+                batch = self._batch(stream, X, sensitive_features, sample_weight)
+                groups = stream.add(batch, self.min_group_size)
+                if groups is not None:
+                    check_judged(groups, self._reading())
+                stream.advance(settings, batch)
         self._publish(stream.record(settings, started, self._n_threads))
         self._stream = stream
         return self

@@ -9,9 +9,11 @@ from fairmix.export.model_file import (
     write_model,
 )
 from fairmix.export.onnx import to_onnx
+from fairmix.export.trusted import SKOPS_TYPES
 
 __all__ = [
     "LOCAL_PARAMETERS",
+    "SKOPS_TYPES",
     "ModelFileError",
     "Snapshot",
     "model_card",

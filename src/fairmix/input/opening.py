@@ -25,6 +25,7 @@ from fairmix.input.groups import (
     listed,
     listed_groups,
 )
+from fairmix.input.naming import group_columns, group_values, weight_values
 from fairmix.input.sources import FileSource, Opening, Source, in_blocks, open_source
 from fairmix.kernels.totals import FloatArray
 from fairmix.system.notices import notify
@@ -156,58 +157,10 @@ def take_groups(
     return X, groups.compact(), names
 
 
-def group_columns(X: Any, sensitive_features: Any) -> tuple[str, ...]:
-    """The columns of X that ``sensitive_features`` names; none where it holds the groups itself."""
-    if isinstance(sensitive_features, str):
-        return (sensitive_features,)
-    listing = isinstance(sensitive_features, list | tuple) and len(sensitive_features) > 0
-    frame = as_frame(X)
-    # A list as long as the table holds labels, even where they read like names of columns.
-    if not listing or frame is None or len(sensitive_features) == len(frame):
-        return ()
-    names = all(isinstance(name, str) for name in sensitive_features)
-    # One that exists speaks for names; a misspelt one among them is then told by name.
-    some = names and any(name in frame.columns for name in sensitive_features)
-    # A name given twice would make each group its own intersection with itself.
-    return tuple(dict.fromkeys(sensitive_features)) if some else ()
-
-
-def group_values(X: Any, sensitive_features: Any) -> Any:
-    """Groups of the rows of a table, looked up in it where they are given by name."""
-    names = group_columns(X, sensitive_features)
-    if len(names) < 2:
-        named = names[0] if names else sensitive_features
-        return named_values(X, named, "sensitive_features", "one label per row")
-    frame = as_frame(X)
-    for name in names:
-        named_values(X, name, "sensitive_features", "one label per row")
-    assert frame is not None
-    return frame.select(*names).to_native()
-
-
-def named_values(X: Any, value: Any, argument: str, otherwise: str) -> Any:
-    """A column of a table that an argument names; any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    frame = as_frame(X)
-    if frame is None or value not in frame.columns:
-        known = "X is not a data frame" if frame is None else f"X has {frame.columns}"
-        raise ValueError(
-            f"{argument}={value!r} names a column of X, but {known}. Give an existing column, or "
-            f"{otherwise}."
-        )
-    return frame[value].to_native()
-
-
 def _without(X: Any, name: str) -> Any:
     """A data frame without a column, which may be one of the groups and gone already."""
     frame = as_frame(X)
     return X if frame is None else frame.drop(name, strict=False).to_native()
-
-
-def weight_values(X: Any, sample_weight: Any) -> Any:
-    """Weights of the rows of a table, looked up in it where they are given by name."""
-    return named_values(X, sample_weight, "sample_weight", "one weight per row")
 
 
 def read_weights(sample_weight: ArrayLike | str | None, X: Any) -> FloatArray | None:

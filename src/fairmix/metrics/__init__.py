@@ -23,14 +23,17 @@ from fairmix.metrics._fairness import (
     rate_ratio,
     worst_pair_gap,
 )
+from fairmix.metrics.scorers import gap_scorer, ratio_scorer
 
 __all__ = [
     "additive_gap",
     "balance",
     "clustering_cost",
     "gap",
+    "gap_scorer",
     "group_counts",
     "group_rates",
     "rate_ratio",
+    "ratio_scorer",
     "worst_pair_gap",
 ]

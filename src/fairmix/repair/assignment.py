@@ -32,6 +32,7 @@ from fairmix.repair.clusters import NOISE, Clusters, clusters_of
 from fairmix.repair.costs import Costs
 from fairmix.repair.labels import Bounds, FairLabels, Repair, judged, rule_of
 from fairmix.results.verdict import MIN_GROUP_SIZE, Verdict
+from fairmix.system.autologging import without_autologging
 from fairmix.system.threads import one_blas_thread
 
 RULE = [Interval(Real, 0, None, closed="left"), dict, None]
@@ -279,9 +280,9 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
         if self.prefit or isinstance(self.clusterer, FrozenEstimator):
             return self.clusterer
         clusterer = clone(self.clusterer)
-        if sample_weight is not None and has_fit_parameter(clusterer, "sample_weight"):
-            return clusterer.fit(X, sample_weight=sample_weight)
-        return clusterer.fit(X)
+        weighs = sample_weight is not None and has_fit_parameter(clusterer, "sample_weight")
+        with without_autologging():
+            return clusterer.fit(X, **({"sample_weight": sample_weight} if weighs else {}))
 
     def _noise(self, clusters: Clusters, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Rows that the clusterer calls noise."""
@@ -317,11 +318,12 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
         if own is not None:
             compared &= own > 0
         which = np.flatnonzero(compared)
-        self._propensity = fit_propensity(
-            Rows(rows[which], None),
-            codes[which],
-            seats.n_groups,
-            weight=None if own is None else own[which],
-            membership=seats.membership,
-        )
+        with without_autologging():
+            self._propensity = fit_propensity(
+                Rows(rows[which], None),
+                codes[which],
+                seats.n_groups,
+                weight=None if own is None else own[which],
+                membership=seats.membership,
+            )
         return Blind(repair, self._propensity(Rows(rows, None)).T).run()

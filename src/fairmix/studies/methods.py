@@ -21,6 +21,7 @@ from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairK
 from fairmix.criteria import CRITERIA, Limit, MaxGap
 from fairmix.estimator import FairMixture
 from fairmix.results.verdict import MIN_GROUP_SIZE, Verdict, judge_counts, met_of
+from fairmix.system.autologging import without_autologging
 from fairmix.system.memory import PeakMemory
 from fairmix.trials.rows import dominated_points
 
@@ -328,7 +329,8 @@ def _fit(row: MethodRow, model: Any, train: GroupedRows) -> tuple[Any, MethodRow
     # Before the clock starts, because it collects garbage first.
     memory = PeakMemory()
     began = time.perf_counter()
-    _ask(model.fit, train)
+    with without_autologging():
+        _ask(model.fit, train)
     seconds, peak = time.perf_counter() - began, memory.growth()
     # After the clock is read: asking predict is no part of the fit.
     needs_group = _needs_group(model, train)

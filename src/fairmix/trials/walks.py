@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairmix.criteria import LIMITS
 from fairmix.estimator import FairMixture
-from fairmix.input.opening import weight_values
+from fairmix.input.naming import weight_values
 from fairmix.metrics import clustering_cost
 from fairmix.results.verdict import MISSED
 from fairmix.system.progress import progress
