@@ -22,6 +22,7 @@ TESTED_ELSEWHERE = {
     "docs/how-to/fairlearn.md": "test_how_to.py",
     "docs/how-to/large-data.md": "test_files.py",
     "docs/how-to/missing-values.md": "test_how_to.py",
+    "docs/how-to/mlflow.md": "test_mlflow.py",
     "docs/how-to/model-files.md": "test_how_to.py",
     "docs/how-to/onnx.md": "test_how_to.py",
     "docs/how-to/pipelines.md": "test_how_to.py",

@@ -10,7 +10,6 @@ PAGES = Path(__file__).parents[1] / "docs" / "how-to"
 NEEDED = {
     "fairlearn.md": ["fairlearn"],
     "missing-values.md": [],
-    "mlflow.md": ["mlflow"],
     "model-files.md": [],
     "onnx.md": ["onnx", "onnxruntime"],
     "pipelines.md": [],

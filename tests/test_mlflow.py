@@ -4,6 +4,7 @@ import re
 import sys
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -221,3 +222,13 @@ def test_models_are_saved_with_the_default_format(mlflow, model, people, tmp_pat
     mlflow.sklearn.save_model(model, tmp_path / "model", **how)
     again = mlflow.sklearn.load_model(str(tmp_path / "model"))
     assert np.array_equal(again.predict(people[["age", "income"]]), model.labels_)
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_code_of_the_page_runs(mlflow, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[1] / "docs/how-to/mlflow.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    # The store of the other tests, because a new one takes MLflow long to make.
+    exec(code.replace('mlflow.set_tracking_uri("sqlite:///runs.db")', ""), {})
+    assert re.findall("True|False", capsys.readouterr().out) == ["True"] * 3

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairmix.fitting.starts import OwnStart
 from fairmix.input.columns import as_frame
 from fairmix.input.data import Data, MemoryData
-from fairmix.input.opening import group_values
+from fairmix.input.naming import group_values
 from fairmix.kernels.totals import FloatArray
 
 # Parameters of a mixture that a user may start from.
