@@ -1,6 +1,7 @@
 """The rooms keep to their doors."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -123,6 +124,81 @@ def test_what_reading_an_underscore_name_is():
         ("two", "_model"): {"d.py"},
         ("two", "_parts"): {"c.py"},
     }
+
+
+# ----------------------------------------------------------------------------------- seams
+# Where rooms meet: a pass and its rows, solvers, criteria, limits, families, a whole fit.
+SEAMS = (
+    "kernels/sweep.py",
+    "tables/_base.py",
+    "solvers/_base.py",
+    "criteria/_base.py",
+    "criteria/limits.py",
+    "mixture/families/_base.py",
+    "fitting/learn.py",
+    "fitting/schedule.py",
+)
+
+
+def untyped(source):
+    """Functions whose signature has an Any."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            given = node.args
+            every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+            types = [node.returns, *(one.annotation for one in every if one is not None)]
+            names = (name for one in types if one is not None for name in ast.walk(one))
+            if any(isinstance(name, ast.Name) and name.id == "Any" for name in names):
+                yield node.name
+
+
+def test_no_signature_of_a_seam_has_an_any():
+    for name in SEAMS:
+        assert [*untyped((PACKAGE / name).read_text(encoding="utf-8"))] == [], name
+
+
+def test_what_an_any_is():
+    source = (
+        "def one(x: int, *y: list[Any]): ...\ndef two() -> Any: ...\ndef three(x: AnyLimit): ..."
+    )
+    assert [*untyped(source)] == ["one", "two"]
+
+
+# ------------------------------------------------------------------------------- said once
+def code_lines(source):
+    """Lines that do something: no comment, docstring, import or lone bracket."""
+    silent = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):
+                silent.update(range(node.lineno, node.end_lineno + 1))
+    for number, line in enumerate(source.splitlines(), 1):
+        text = line.strip()
+        if number not in silent and not text.startswith("#") and re.search(r"\w", text):
+            yield number, text
+
+
+def repeated(sources, length=6):
+    """Places of runs of equal lines that stand more than once."""
+    runs = defaultdict(list)
+    for name, source in sources.items():
+        lines = list(code_lines(source))
+        for first in range(len(lines) - length + 1):
+            run = tuple(text for _, text in lines[first : first + length])
+            runs[run].append(f"{name}:{lines[first][0]}")
+    return [places for places in runs.values() if len(places) > 1]
+
+
+def test_no_six_lines_stand_twice():
+    files = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
+    found = repeated({name: path.read_text(encoding="utf-8") for name, path in files.items()})
+    assert found == []
+
+
+def test_what_standing_twice_is():
+    body = "".join(f"    x{i} = {i}\n" for i in range(6))
+    sources = {"a.py": f"def one():\n{body}", "b.py": f'"""Two."""\ndef two():\n    # Why.\n{body}'}
+    assert repeated(sources) == [["a.py:2", "b.py:4"]]
 
 
 # ------------------------------------------------------------------------------------- a fit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,13 +14,9 @@ from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.criteria.bounds import reaches
 from fairmix.input.groups import Groups, MissingGroups, encode_groups, listed_groups
 from fairmix.metrics.assignment import Assignment, Labels, read_assignment, read_weights
+from fairmix.results.frames import Framed
 from fairmix.results.text import aligned, shortened
 from fairmix.results.verdict import MET, MISSED, NOT_JUDGED
-from fairmix.system.libraries import frame_library
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
 
 __all__ = ["FOUR_FIFTHS", "ClusterRow", "FairnessTable", "Figure", "GroupRow", "fairness_table"]
 
@@ -130,8 +126,12 @@ class GroupRow:
 
 
 @dataclass(frozen=True)
-class FairnessTable:
+class FairnessTable(Framed):
     """Result of `fairness_table`. ``str`` of it is an aligned text of at most 100 columns.
+
+    ``to_pandas()`` and ``to_polars()`` have one row per cluster and group, with the columns
+    ``cluster, group, judged, count, share, rate, rate_low, rate_high, relative_rate, ..., size,
+    balance, ...``.
 
     Attributes
     ----------
@@ -206,29 +206,6 @@ class FairnessTable:
         """All attributes as dicts and tuples of plain numbers and strings, ready for JSON."""
         return asdict(self)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """One row per cluster and group, as a pandas DataFrame.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns ``cluster, group, judged, count, share, rate, rate_low, rate_high,
-            relative_rate, ..., size, balance, ...``.
-        """
-        frame: pd.DataFrame = frame_library("pandas").DataFrame(self._columns())
-        return frame
-
-    def to_polars(self) -> pl.DataFrame:
-        """One row per cluster and group, as a Polars DataFrame.
-
-        Returns
-        -------
-        polars.DataFrame
-            The same columns as `to_pandas`.
-        """
-        frame: pl.DataFrame = frame_library("polars").DataFrame(self._columns())
-        return frame
-
     def _columns(self) -> dict[str, list[Any]]:
         cells = [(row, group) for row in self.clusters for group in row.counts]
         return {
@@ -247,8 +224,10 @@ class FairnessTable:
         }
 
 
-class AttributeTables(Mapping[str, FairnessTable]):
+class AttributeTables(Framed, Mapping[str, FairnessTable]):
     """A `FairnessTable` for each of several attributes, by name. ``str`` of it shows all of them.
+
+    ``to_pandas()`` and ``to_polars()`` have the rows of all, with a first column ``attribute``.
 
     Examples
     --------
@@ -277,16 +256,6 @@ class AttributeTables(Mapping[str, FairnessTable]):
     def to_dict(self) -> dict[str, Any]:
         """The tables as `FairnessTable.to_dict` gives them, by attribute."""
         return {name: table.to_dict() for name, table in self.items()}
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The rows of all tables, with a first column ``attribute``."""
-        frame: pd.DataFrame = frame_library("pandas").DataFrame(self._columns())
-        return frame
-
-    def to_polars(self) -> pl.DataFrame:
-        """The rows of all tables, with a first column ``attribute``."""
-        frame: pl.DataFrame = frame_library("polars").DataFrame(self._columns())
-        return frame
 
     def _columns(self) -> dict[str, list[Any]]:
         out: dict[str, list[Any]] = {"attribute": []}

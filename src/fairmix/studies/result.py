@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fairmix.results.frames import Framed
 from fairmix.results.text import cell, rows_text
-from fairmix.system.libraries import frame_library
 from fairmix.trials.rows import FrontRow, SelectionRow
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
 
 __all__ = ["ResultTable", "path_text"]
 
 
-class ResultTable:
-    """What both tables share: rows that convert and print."""
+class ResultTable(Framed):
+    """What both tables share: rows that convert and print.
+
+    In ``to_pandas()`` and ``to_polars()``, warnings are joined to one text.
+    """
 
     rows: tuple[Any, ...]
 
@@ -31,21 +30,12 @@ class ResultTable:
         # met is a property, which asdict leaves out.
         return {"rows": [asdict(row) | {"met": row.met} for row in self.rows]}
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The rows as a pandas DataFrame; warnings joined to one text."""
-        frame: pd.DataFrame = frame_library("pandas").DataFrame(self._records())
-        return frame
-
-    def to_polars(self) -> pl.DataFrame:
-        """The rows as a Polars DataFrame; warnings joined to one text."""
-        frame: pl.DataFrame = frame_library("polars").DataFrame(self._records())
-        return frame
-
-    def _records(self) -> list[dict[str, Any]]:
+    def _columns(self) -> dict[str, list[Any]]:
         # One text, because few formats that a frame is written to take a tuple in a cell.
-        return [
+        records = [
             asdict(row) | {"met": row.met, "warnings": " ".join(row.warnings)} for row in self.rows
         ]
+        return {name: [record[name] for record in records] for name in records[0]}
 
 
 def path_text(

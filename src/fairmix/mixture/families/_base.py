@@ -15,7 +15,7 @@ because those rooms are above this one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,7 +173,7 @@ class RowNames(NamedTuple):
 class GraphBuilder(Protocol):
     """What adds to an ONNX graph; all values are names in it."""
 
-    def constant(self, array: NDArray[Any]) -> str:
+    def constant(self, array: NDArray[np.generic]) -> str:
         """An array."""
 
     def node(self, kind: str, *inputs: str, output: str | None = None, **attributes: object) -> str:
