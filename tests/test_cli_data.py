@@ -113,7 +113,7 @@ N = BLOCK_ROWS + 500
 ROLES = {
     "numeric": ("numeric", np.linspace(0, 1, N)),
     "count": ("numeric", np.arange(N) % 70),
-    "salary": ("numeric", np.random.default_rng(0).permutation(10 * N)[:N]),
+    "salary": ("numeric", np.random.default_rng(0).gamma(2, 20_000, N).round()),
     "town": ("categorical", np.array(["Oslo", "Rome"])[np.arange(N) % 2]),
     "flag": ("categorical", np.arange(N) % 2),
     "true": ("categorical", np.arange(N) % 3 == 0),

@@ -219,7 +219,7 @@ def test_a_front_of_ratios_or_of_balance(folder):
     lines = found.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     head = next(line for line in lines if line.lstrip().startswith("min_ratio"))
-    assert head.split() == ["min_ratio", "gap", "ratio", "balance", "nll", "clusters", "verdict"]
+    assert head.split() == ["min_ratio", "gap", "ratio", "balance", "cost", "clusters", "verdict"]
     told = json.loads(run(*given, "--min-ratio", "0.8", "--min-ratio", "0", "--json").stdout)[
         "rows"
     ]
@@ -236,17 +236,18 @@ def test_the_front_of_a_fit_is_of_its_rule(folder):
     best = sizes.min() / sizes.max()
     model = FairMixture(3, min_balance=best)
     groups = pa.table({"sex": people()["sex"]})
-    bounds = fitting._front_bounds(model, groups)["min_balances"]
-    assert max(bounds) == best
-    assert bounds[0] == 0
+    rule, bounds = fitting._front_bounds(model, groups)
+    assert rule == "min_balance"
+    assert bounds[0] == best
+    assert bounds[-1] == 0
     assert len(bounds) == 7
     assert all(bound <= best for bound in bounds)
-    assert fitting._front_bounds(FairMixture(3, min_ratio=0.7), groups) == {
-        "min_ratios": [0.0, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0]
-    }
-    assert fitting._front_bounds(FairMixture(3), groups)["max_gaps"] == [
-        *(0.0, 0.01, 0.02, 0.05, 0.1, np.inf)
-    ]
+    assert fitting._front_bounds(FairMixture(3, min_ratio=0.7), groups) == (
+        "min_ratio",
+        [1.0, 0.9, 0.8, 0.7, 0.6, 0.4, 0.0],
+    )
+    gaps = [0.0, 0.01, 0.02, 0.05, 0.1, np.inf]
+    assert fitting._front_bounds(FairMixture(3), groups) == ("max_gap", gaps)
 
 
 def test_a_sample_whose_groups_are_further_apart_has_a_balance_it_can_reach():

@@ -18,6 +18,7 @@ PUBLIC = {
         "FairLabels",
         "FairMixture",
         "FileSource",
+        "ColumnWarning",
         "IgnoredTargetWarning",
         "compare",
         "fair_labels",

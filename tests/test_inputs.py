@@ -153,7 +153,7 @@ FRAMES: dict[str, Row] = {
     "polars": Odd(lambda: pl.DataFrame(X, schema=["a", "b"]), check=same_as_array),
     "arrow": Odd(lambda: pa.table({"a": X[:, 0], "b": X[:, 1]}), check=same_as_array),
     "nullable numbers": Odd(lambda: frame(a=pd.array(X[:, 0], dtype="Float64"))),
-    "nullable whole numbers": Odd(lambda: frame(a=pd.array(range(N), dtype="Int64"))),
+    "nullable whole numbers": Odd(lambda: frame(a=pd.array([*range(N // 2)] * 2, dtype="Int64"))),
     "a missing category": Odd(lambda: frame(a=["u", None, "v"] * (N // 3))),
     "a missing number": Odd(lambda: frame(a=np.where(X[:, 0] > 1, np.nan, X[:, 0]))),
     "nullable bools": Odd(lambda: frame(a=pd.array(X[:, 0] > 0, dtype="boolean"))),

@@ -1,7 +1,6 @@
 """Paths: bounds are met, looser bounds cost less, tables and pictures show what was fitted."""
 
 import json
-import math
 import re
 import sys
 import warnings
@@ -180,33 +179,40 @@ def test_data_frames_weights_and_a_named_column():
     assert found.rows[0].gap == pytest.approx(gap(labels, groups, sample_weight=weight))
 
 
-def test_categories_beside_numbers_leave_the_cost_out():
-    """The front of a mixed model is one of gap and likelihood."""
+def test_categories_count_as_columns_of_0_and_1():
+    """The cost of mixed data, and of data with gaps, against plain sums."""
     pandas = pytest.importorskip("pandas")
     X, groups, _ = make_grouped_blobs(300, 2, 2, separation=2.0, random_state=0)
-    frame = pandas.DataFrame(X, columns=["a", "b"]).assign(kind=np.where(X[:, 0] > 0, "p", "q"))
+    X[::7, 0] = np.nan
+    kind = np.where(X[:, 1] > 0, "p", "q").astype(object)
+    kind[::5] = None
+    frame = pandas.DataFrame(X, columns=["a", "b"]).assign(kind=kind)
     found = pareto_front(
         FairMixture(2, random_state=0), frame, sensitive_features=groups, max_gaps=[0.05, 0.5]
     )
-    assert all(math.isnan(row.cost) for row in found.rows)
-    nll = [row.nll for row in found.rows]
-    assert [row.dominated for row in found.rows] == [False, nll[1] >= nll[0]]
+    columns = [X[:, 0], X[:, 1]]
+    columns += [np.where(frame["kind"].isna(), np.nan, frame["kind"] == name) for name in "pq"]
+    for row, model in zip(found.rows, found.models, strict=True):
+        expected = 0.0
+        for values in columns:
+            values = np.asarray(values, dtype=float)
+            for k in range(2):
+                own = values[(model.labels_ == k) & ~np.isnan(values)]
+                expected += ((own - own.mean()) ** 2).sum() if len(own) else 0.0
+        assert row.cost == pytest.approx(expected)
 
 
-def test_without_numeric_columns_the_likelihood_stands_in():
+def test_a_front_may_be_drawn_against_the_likelihood():
     X, groups, _ = make_grouped_blobs(300, 2, 4, separation=2.0, random_state=0)
     codes = (X > 0).astype(int)
     model = FairMixture(2, categorical_features=[0, 1, 2, 3], gap_of="probabilities")
     model.set_params(assignment="aware", random_state=0)
     found = pareto_front(model, codes, sensitive_features=groups, max_gaps=(0.02, 0.1))
-    assert all(np.isnan(row.cost) for row in found.rows)
     assert [row.gap for row in found.rows] == [row.soft_gap for row in found.rows]
-    display = found.plot()
+    display = found.plot(y="nll")
     assert display.ax_.get_ylabel() == "negative log-likelihood per row"
     assert display.ax_.get_xlabel() == "gap of the probabilities"
     assert display.y.tolist() == [row.nll for row in found.rows]
-    with pytest.raises(ValueError, match="y='nll'"):
-        found.plot(y="cost")
 
 
 def test_the_progress_bar_silences_the_inner_ones(blobs, capsys):

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from fairmix.estimator import FairMixture, load
     from fairmix.export import model_card, to_onnx
     from fairmix.input.groups import IgnoredTargetWarning
+    from fairmix.input.guard import ColumnWarning
     from fairmix.input.sources import FileSource
     from fairmix.repair import FairAssignment, FairLabels, fair_labels
     from fairmix.studies import compare, pareto_front, select_n_components
 
 __all__ = [
+    "ColumnWarning",
     "FairAssignment",
     "FairLabels",
     "FairMixture",
@@ -34,6 +36,7 @@ __all__ = [
 
 # Where each name is. It is imported when first asked for, so that `import fairmix` costs nothing.
 _HOMES = {
+    "ColumnWarning": "fairmix.input.guard",
     "FairAssignment": "fairmix.repair",
     "FairLabels": "fairmix.repair",
     "FairMixture": "fairmix.estimator",

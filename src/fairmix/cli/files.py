@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +16,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fairmix.input.groups import MissingGroups
-from fairmix.input.guesses import Guess
+from fairmix.input.guesses import Guess, without_marks
 from fairmix.input.sources import FileSource
 from fairmix.tables import FileBlocks, Frame, Seal
 from fairmix.tables.sources import CsvSource
 
 Mask = NDArray[np.bool_]
+Result = TypeVar("Result")
 
 INTEGRATE, DROP_ROWS = "integrate", "drop-rows"
 # Random numbers of a row: one to hold it out, one to draw it for a sample.
@@ -68,6 +70,10 @@ class InputFiles:
         Of what is random about rows.
     seal : Seal or None
         Of the files, where they are compared with it at the end.
+    marked : dict of str to tuple of str
+        Columns that hold marks for missing values, such as "?", and these marks.
+    frames : tuple of Frame or None
+        The rows, where all of them are in memory and need not be read again.
     """
 
     name: str
@@ -83,6 +89,8 @@ class InputFiles:
     hold_out: float = 0.0
     seed: int = 0
     seal: Seal | None = None
+    marked: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    frames: tuple[Frame, ...] | None = None
 
     @property
     def numeric(self) -> tuple[str, ...]:
@@ -129,11 +137,15 @@ class InputFiles:
 
     def marked_blocks(self) -> Iterator[MarkedBlock]:
         """All rows, block by block."""
-        return self.blocks.each(self.mark)
+        return self._each(self.mark)
+
+    def _each(self, work: Callable[[Frame], Result]) -> Iterator[Result]:
+        """What ``work`` makes of all frames, in memory or from the files."""
+        return self.blocks.each(work) if self.frames is None else map(work, self.frames)
 
     def mark(self, frame: Frame) -> MarkedBlock:
         """Which rows of a block are used for what; the same in every pass."""
-        table = frame.table.select(self.used)
+        table = self._typed(frame.table.select(self.used))
         # Nothing is remembered between passes. The marks follow from values and seed, so every pass
         # finds the same ones without a mask of all rows in memory.
         kept: Mask = np.ones(len(table), dtype=bool)
@@ -142,13 +154,13 @@ class InputFiles:
         held: Mask = np.zeros(len(table), dtype=bool)
         if self.hold_out:
             held = self._random(frame.number, len(table), HELD) < self.hold_out
-        return MarkedBlock(self._typed(table), kept, kept & held)
+        return MarkedBlock(table, kept, kept & held)
 
     def gather(self, rows: Callable[[MarkedBlock], Mask], at_most: int | None = None) -> pa.Table:
         """Some rows in memory, or a random sample of about so many of them."""
         # Of all rows, because how many of them are wanted is known only after a pass.
         share = 1.0 if at_most is None else min(1.0, at_most / self.n_rows)
-        tables = list(self.blocks.each(partial(self._taken, rows, share)))
+        tables = list(self._each(partial(self._taken, rows, share)))
         return pa.concat_tables(tables).combine_chunks()
 
     @contextmanager
@@ -160,14 +172,14 @@ class InputFiles:
         # rows, types or format than they have.
         direct = typed == pa.schema([self.blocks.schema.field(name) for name in columns])
         text = isinstance(self.blocks.sources[0], CsvSource)
-        if direct and not (text or self.needed or self.hold_out):
+        if direct and not (text or self.needed or self.hold_out or self.marked):
             yield FileSource([source.file for source in self.blocks.sources], None, columns)
             return
         # A copy also spares the fit to parse text in every pass.
         path = folder / "rows.parquet"
         try:
             with pq.ParquetWriter(path, typed) as writer:
-                for table in self.blocks.each(partial(self._taken, fit_rows, 1.0)):
+                for table in self._each(partial(self._taken, fit_rows, 1.0)):
                     writer.write_table(table)
             yield FileSource(str(path), None, columns)
         finally:
@@ -187,7 +199,11 @@ class InputFiles:
         return block.table.filter(pa.array(mask))
 
     def _typed(self, table: pa.Table) -> pa.Table:
-        """Decimal numbers as floats: NumPy has no others."""
+        """Decimal numbers as floats: NumPy has no others. And no marks for missing values."""
+        for name in self.marked:
+            if name in table.column_names:
+                j = table.column_names.index(name)
+                table = table.set_column(j, table.schema.field(j), without_marks(table.column(j)))
         numeric = set(self.numeric)
         for j, entry in enumerate(table.schema):
             if entry.name in numeric and pa.types.is_decimal(entry.type):

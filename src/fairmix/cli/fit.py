@@ -61,7 +61,7 @@ def fit(
     """
     from fairmix.cli.fitting import fit_data
     from fairmix.cli.outputs import folder_of, refuse_existing, refuse_inputs
-    from fairmix.cli.texts import fit_text
+    from fairmix.cli.texts import fit_text, model_text
 
     screen = Screen(quiet, json)
     if not 0 <= hold_out < 1:
@@ -92,8 +92,16 @@ def fit(
     with screen.guarded(), folder_of(out) as folder:
         refuse_inputs([out / name for name in files], data)
         rows = columns.open(
-            data, sensitive, screen, hold_out=hold_out, seed=seed, n_jobs=jobs, dialect=dialect
+            data,
+            sensitive,
+            screen,
+            hold_out=hold_out,
+            seed=seed,
+            n_jobs=jobs,
+            dialect=dialect,
+            memory=memory * MEGABYTE,
         )
+        screen.say(model_text(estimator, count))
         if rows.n_bytes > memory * MEGABYTE and subsample is None and batch_size is None:
             screen.note(FASTER)
         found = fit_data(
@@ -139,6 +147,8 @@ def _write(found: Fit, folder: Path) -> None:
         front=found.front,
         certificate=found.certificate,
         facts=found.facts(),
+        columns=data.guesses,
+        proxies=found.proxies,
     )
     (folder / REPORT).write_text(page, encoding="utf-8")
     (folder / METRICS).write_text(json_text(found.metrics()) + "\n", encoding="utf-8")

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fairmix import FairMixture, pareto_front, select_n_components
+from fairmix import FairMixture
 from fairmix._version import __version__
+from fairmix.cli.choosing import Choice, choose_number
 from fairmix.cli.files import DROP_ROWS, INTEGRATE, InputFiles, MarkedBlock, fit_rows, held_rows
 from fairmix.criteria import AnyLimit, ByAttribute, MinBalance, best_balance, limit_of
 from fairmix.estimator.labels import piece_labels
@@ -25,14 +26,16 @@ from fairmix.input.groups import encode_groups
 from fairmix.kernels.totals import IntArray
 from fairmix.results.certificate import Certificate
 from fairmix.results.profile import Profile
+from fairmix.results.proxies import Proxies, proxies_of
 from fairmix.results.ratio import LeastRatio
 from fairmix.results.verdict import MET, MET_FOR_JUDGED, NOT_JUDGED, Verdict, verdict_of
 from fairmix.studies import ParetoFront
 from fairmix.system.clean import clean
 from fairmix.tables import BLOCK_ROWS
+from fairmix.trials.walks import Trials
 
-# Rows of the samples that a number of clusters is chosen on, and that a front is fitted to. Both
-# take about ten fits, so each must be small beside the one fit that the user asks for.
+# Rows of the samples that a number of clusters is chosen on, and that other bounds are fitted to.
+# Both take several fits, so each must be small beside the one fit that the user asks for.
 CHOICE_ROWS = 20_000
 FRONT_ROWS = 10_000
 # Rows that a certificate is from, at most: more tell hardly more and need not fit in memory.
@@ -58,6 +61,8 @@ class Fit:
     profile: Profile
     certificate: Certificate | None
     front: ParetoFront | None
+    choice: Choice | None
+    proxies: dict[str, Proxies]
     seconds: float
     digest: str
 
@@ -126,6 +131,7 @@ class Fit:
                 if name not in SILENT and isinstance(value, str | int | float | bool)
             },
             "n_clusters": model.n_components,
+            "choice_of_k": None if self.choice is None else self.choice.to_dict(),
             "non_empty": int((self.profile.counts.sum(axis=0) > 0).sum()),
             "rule": _asked(model.fitted_.rule.limit),
             "max_gap": model.fitted_.rule.max_gap,
@@ -137,6 +143,7 @@ class Fit:
             "balance": float(model.balance_),
             "smallest_ratio": None if self.least is None else asdict(self.least),
             **({"attributes": attribute_figures(model)} if self.profile.attributes else {}),
+            "proxies": {title: asdict(found) for title, found in self.proxies.items()},
             "held_out": self._held_out(),
             "certificate": self._certified(),
             "counts": dict(zip(self.profile.groups, self.profile.counts.tolist(), strict=True)),
@@ -232,14 +239,11 @@ def fit_data(
     """Fit, assign all rows and write their labels."""
     started = time.perf_counter()
     model = estimator.set_params(categorical_features=list(data.categorical) or None)
+    choice = None
     if choose:
-        X, groups = sampled(data, fit_rows, CHOICE_ROWS)
-        # The sample has fewer rows of every group, which must not change who is judged.
-        sketch = _for_sample(model, groups, data.n_rows)
-        chosen = select_n_components(
-            sketch, X, sensitive_features=groups, verbose=int(model.verbose)
-        )
-        model.set_params(n_components=chosen.best)
+        X, _ = sampled(data, fit_rows, CHOICE_ROWS)
+        choice = choose_number(model, X, shown=bool(model.verbose))
+        model.set_params(n_components=choice.best)
     _learn(model, data, folder, in_memory=data.n_bytes <= memory)
     profile = _assign(model, data, folder / labels)
     certificate = None
@@ -247,22 +251,22 @@ def fit_data(
         # The limit is on all rows, of which only this share is held out.
         X, groups = sampled(data, held_rows, round(CERTIFIED_ROWS / data.hold_out))
         certificate = _certify(model, X, groups)
+    # One sample for both, which is one more reading of large files.
+    X, groups = sampled(data, fit_rows, FRONT_ROWS)
+    proxies = proxies_of(
+        model.fitted_, X, groups, title=profile.title, missing=model.missing_groups
+    )
     front = None
     # A front compares gaps, and without two judged groups there is none.
     if draw_front and model.verdict_ != NOT_JUDGED:
-        X, groups = sampled(data, fit_rows, FRONT_ROWS)
+        # The sample has fewer rows of every group, which must not change who is judged.
         sketch = _for_sample(model, groups, profile.n_rows)
-        front = pareto_front(
-            sketch,
-            X,
-            sensitive_features=groups,
-            **_front_bounds(sketch, groups),
-            verbose=int(model.verbose),
-        )
+        trials = Trials(sketch, X, groups, verbose=int(model.verbose))
+        front = ParetoFront(*trials.around(model, *_front_bounds(sketch, groups)))
     seconds = time.perf_counter() - started
     # After the clock is read, because hashing the files is no part of the fit.
     digest = data.digest()
-    return Fit(model, data, profile, certificate, front, seconds, digest)
+    return Fit(model, data, profile, certificate, front, choice, proxies, seconds, digest)
 
 
 def _for_sample(model: FairMixture, groups: pa.Table, n_rows: int) -> FairMixture:
@@ -287,8 +291,8 @@ def _best_balance(groups: pa.Table, model: FairMixture, min_group_size: int) -> 
     return min(best)
 
 
-def _front_bounds(model: FairMixture, groups: pa.Table) -> dict[str, list[float]]:
-    """Bounds of the rule of a model, its own among them: the report marks it on the front."""
+def _front_bounds(model: FairMixture, groups: pa.Table) -> tuple[str, list[float]]:
+    """The rule of a model, and bounds of it, its own among them."""
     limit = limit_of(
         max_gap=model.max_gap, min_ratio=model.min_ratio, min_balance=model.min_balance
     )
@@ -300,7 +304,8 @@ def _front_bounds(model: FairMixture, groups: pa.Table) -> dict[str, list[float]
         best = _best_balance(groups, model, model.min_group_size)
         # Three digits are enough for a name, and rounded down they can be reached.
         bounds = [np.floor(1000 * share * best) / 1000 for share in bounds]
-    return {f"{limit.parameter}s": sorted({*map(float, bounds), limit.bound})}
+    tight_first = sorted({*map(float, bounds), limit.bound}, reverse=limit.at_least)
+    return limit.parameter, tight_first
 
 
 def _certify(model: FairMixture, X: pa.Table, groups: pa.Table) -> Certificate:

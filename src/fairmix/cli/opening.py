@@ -14,10 +14,21 @@ from fairmix import FairMixture
 from fairmix.cli.files import DROP_ROWS, INTEGRATE, InputFiles
 from fairmix.cli.screen import counted, listed
 from fairmix.input.guesses import FEATURES, MAX_CATEGORIES, Guess, guess_columns
-from fairmix.tables import FileBlocks, Seal, column_names, find_files
+from fairmix.tables import FileBlocks, Frame, Seal, column_names, find_files
 
 # What a command says about rows, beside the way to read them.
-DATA_SETTINGS = ("hold_out", "seed", "gaps", "missing", "missing_groups", "seal")
+DATA_SETTINGS = (
+    "hold_out",
+    "seed",
+    "gaps",
+    "missing",
+    "missing_groups",
+    "seal",
+    "marked",
+    "frames",
+)
+# Bytes of values that are kept in memory after the first look at them, unless the user says else.
+MEMORY = 512 * 2**20
 
 
 @dataclass(frozen=True)
@@ -76,9 +87,9 @@ def open_to_fit(path: str, choice: Choice, *, missing: str, **how: Any) -> Input
     missing : {"integrate", "drop-rows", "error"}
         What to do with rows that lack a value.
     **how
-        ``dialect``, ``n_jobs`` and ``verbose`` of reading, ``missing_groups``, ``hold_out`` and
-        ``seed`` of `InputFiles`. With ``missing_groups="error"``, rows without a group can only be
-        left out.
+        ``dialect``, ``n_jobs`` and ``verbose`` of reading, ``memory`` that rows may take,
+        ``missing_groups``, ``hold_out`` and ``seed`` of `InputFiles`. With
+        ``missing_groups="error"``, rows without a group can only be left out.
     """
     # Before the first look at the files, to be compared after the last.
     how |= {"seal": Seal.of(find_files(path), shown=how["verbose"])}
@@ -144,14 +155,20 @@ def open_for_model(
 def _scan(
     path: str, choice: Choice, how: dict[str, Any], names: Sequence[str] | None = None
 ) -> tuple[FileBlocks, dict[str, Guess]]:
-    """The files, and the kinds of their columns or of some."""
+    """The files, and the kinds of their columns or of some; ``how`` learns their marks."""
     blocks = FileBlocks(path, text=choice.text, **_reading(how))
     known = blocks.schema.names
     choice.check(path, known)
     # In the order of the file, whatever the order of the options, so that
     # results do not depend on it.
     wanted = [n for n in known if n not in choice.drop and (names is None or n in names)]
-    return blocks, {guess.name: guess for guess in guess_columns(blocks, wanted)}
+    # As if all were float64, as `InputFiles.n_bytes` has it.
+    small = 8 * blocks.n_rows * len(wanted) <= how.get("memory", MEMORY)
+    kept: list[Frame] | None = [] if small else None
+    guesses = {guess.name: guess for guess in guess_columns(blocks, wanted, kept)}
+    how["frames"] = kept
+    how["marked"] = {name: guess.marks for name, guess in guesses.items() if guess.marks}
+    return blocks, guesses
 
 
 def _reading(how: dict[str, Any]) -> dict[str, Any]:
@@ -171,12 +188,20 @@ def _data(
 ) -> InputFiles:
     used = [guess for guess in guesses if guess.is_feature]
     categorical = tuple(guess.name for guess in used if guess.kind == "categorical")
-    if any(blocks.schema.field(name).type == pa.float64() for name in categorical):
-        # Codes such as 0 and 1 in a text file are names of categories, not 0.0 and 1.0.
-        blocks = FileBlocks(path, text=(*choice.text, *categorical), **_reading(how))
+    used_names = [*(guess.name for guess in used), *choice.sensitive, *choice.labels]
+    frames = how.pop("frames")
+    if frames is not None:
+        frames = [Frame(frame.number, frame.table.select(used_names)) for frame in frames]
+    # Codes such as 0 and 1 in a text file are names of categories, not 0.0 and 1.0.
+    coded = [name for name in categorical if blocks.schema.field(name).type == pa.float64()]
+    spelled = blocks.as_text(coded) if coded else blocks
+    if coded and spelled.schema != blocks.schema and frames is not None:
+        texts = spelled.select(coded).each(lambda frame: frame)
+        frames = [_with(frame, text) for frame, text in zip(frames, texts, strict=True)]
+    how["frames"] = None if frames is None else tuple(frames)
     return InputFiles(
         name=path,
-        blocks=blocks,
+        blocks=spelled,
         features=tuple(guess.name for guess in used),
         categorical=categorical,
         sensitive=choice.sensitive,
@@ -184,6 +209,14 @@ def _data(
         guesses=tuple(guesses),
         **{name: how[name] for name in DATA_SETTINGS if name in how},
     )
+
+
+def _with(frame: Frame, other: Frame) -> Frame:
+    """A frame with the columns of another in place of its own."""
+    table = frame.table
+    for field, column in zip(other.table.schema, other.table.columns, strict=True):
+        table = table.set_column(table.column_names.index(field.name), field, column)
+    return Frame(frame.number, table)
 
 
 def _chosen(guess: Guess, choice: Choice) -> Guess:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isnan, nan
 
+from fairmix import FairMixture
 from fairmix.cli.auditing import judged_counts
+from fairmix.cli.choosing import Choice
 from fairmix.cli.files import DROP_ROWS, InputFiles
 from fairmix.cli.fitting import Fit
 from fairmix.cli.screen import LISTED, counted, wrapped
@@ -14,6 +17,7 @@ from fairmix.input.guesses import FEATURES
 from fairmix.results.certificate import Certificate
 from fairmix.results.fairness import FOUR_FIFTHS, Figure
 from fairmix.results.profile import Profile
+from fairmix.results.proxies import Proxies
 from fairmix.results.ratio import LeastRatio
 from fairmix.results.text import aligned, cell, rows_text, shortened
 from fairmix.results.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict
@@ -36,23 +40,32 @@ GROUPS = {
 
 
 def columns_text(data: InputFiles) -> str:
-    """What the columns of the data are."""
+    """What the columns of the data are taken for, and why."""
     title = f"{data.name}: {data.n_rows:,} rows, {len(data.blocks.sources[0].schema.names)} columns"
     lines = [title, wrapped(", ".join(data.sensitive), "  sensitive    ")]
     for kind in FEATURES:
-        names = [
-            r.name if r.n_values is None or kind == "numeric" else f"{r.name} ({r.n_values})"
-            for r in data.guesses
-            if r.kind == kind
-        ]
-        if names:
-            lines.append(wrapped(", ".join(names), f"  {kind:<13}"))
-    left_out = [f"{name}: {reason}" for name, reason in data.left_out.items()]
-    title = "  left out     "
-    for entry in left_out:
-        lines.append(wrapped(entry, title))
-        title = " " * len(title)
+        by_reason: dict[str, list[str]] = {}
+        for guess in data.guesses:
+            if guess.kind == kind:
+                counted = kind == "categorical" and guess.n_values is not None
+                name = f"{guess.name} ({guess.n_values})" if counted else guess.name
+                by_reason.setdefault(guess.reason, []).append(name)
+        said = [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+        lines += _under(f"  {kind:<13}", said)
+    by_reason = {}
+    for name, reason in data.left_out.items():
+        by_reason.setdefault(reason, []).append(name)
+    left_out = [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+    lines += _under("  left out     ", left_out)
+    lines.append("  (to change: --numeric, --categorical or --drop, each with a NAME)")
     return "\n".join(lines) + "\n"
+
+
+def _under(title: str, entries: list[str]) -> list[str]:
+    """Entries below each other, the title beside the first."""
+    return [
+        wrapped(entry, title if i == 0 else " " * len(title)) for i, entry in enumerate(entries)
+    ]
 
 
 def gaps_text(data: InputFiles) -> str:
@@ -69,13 +82,57 @@ def gaps_text(data: InputFiles) -> str:
             f"Values are missing: {counted(gaps)}. They are integrated out of the likelihood: a "
             "row counts with the values that it has. See --missing for other ways."
         )
+    marks = {mark for name, found in data.marked.items() if name in data.used for mark in found}
+    if marks:
+        said.append(f"{', '.join(map(repr, sorted(marks)))}: read as missing.")
     return " ".join(said)
+
+
+def model_text(model: FairMixture, n_clusters: int | None) -> str:
+    """What is fitted, and the options that change it."""
+    scale = "standardised" if model.standardize else "as they are"
+    clusters = f"{n_clusters} clusters" if n_clusters else "Number of clusters: to be chosen"
+    given = "-k N, -k auto" if n_clusters else "-k N"
+    change = f"to change: {given}, --no-standardize" if model.standardize else f"to change: {given}"
+    return (
+        wrapped(f"{clusters}, numbers {scale}, {model.assignment} ({change}, --assignment)") + "\n"
+    )
+
+
+def choice_text(choice: Choice) -> str:
+    """The number of clusters, and why."""
+    least = choice.totals[choice.best]
+    rows = [["clusters", "BIC", "above the best", ""]]
+    for number, total in choice.totals.items():
+        mark = "chosen" if number == choice.best else ""
+        rows.append([str(number), f"{total:,.0f}", f"{total - least:,.0f}", mark])
+    return f"{aligned(rows, words=(3,))}\n{wrapped(choice.reason)}\n"
+
+
+def proxies_text(proxies: Mapping[str, Proxies]) -> list[str]:
+    """Which columns say most about the groups."""
+    said = []
+    for title, found in proxies.items():
+        if not found.columns:
+            continue
+        named = ", ".join(f"{name} ({right:.0%})" for name, right in found.columns.items())
+        said.append(
+            wrapped(
+                f"These columns say most about {title}: {named}; all together {found.together:.0%}."
+                f" So often a guess of {title} from them is right, where chance is right in "
+                f"{found.chance:.0%}."
+            )
+        )
+        for name in found.given_away:
+            said.append(wrapped(f"{name} nearly gives {title} away. Leave it out: --drop {name}"))
+    return said
 
 
 def fit_text(found: Fit) -> str:
     """The verdicts and the clusters."""
     model = found.model
-    lines = [verdict_text(found.verdict, model.criterion, of=model.gap_of)]
+    lines = [] if found.choice is None else [choice_text(found.choice)]
+    lines += [verdict_text(found.verdict, model.criterion, of=model.gap_of)]
     if found.profile.attributes:
         for title, own in model.fitted_.by_attribute.items():
             lines.append(attribute_text(title, own.verdict, own.least_ratio, own.fairness.balance))
@@ -84,6 +141,8 @@ def fit_text(found: Fit) -> str:
     if found.certificate is not None:
         lines.append(held_out_text(found.certificate))
     lines += ["", shares_text(found.profile)]
+    lines += [""] if found.proxies else []
+    lines += proxies_text(found.proxies)
     if found.certificate is not None:
         lines += ["", *map(wrapped, str(found.certificate).split("\n"))]
     return "\n".join([*lines, ""])

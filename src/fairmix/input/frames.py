@@ -71,16 +71,21 @@ class Roles:
     features: tuple[str, ...]
     sensitive: tuple[str, ...] = ()
     weight: str | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def set_aside(self) -> tuple[str, ...]:
-        """Columns of groups and weights."""
-        return (*self.sensitive, *([] if self.weight is None else [self.weight]))
+        """Columns of groups and weights, and what is of no use."""
+        return (*self._beside, *self.left_out)
 
     @property
     def used(self) -> list[str]:
         """All columns that are read."""
-        return list(dict.fromkeys((*self.features, *self.set_aside)))
+        return list(dict.fromkeys((*self.features, *self._beside)))
+
+    @property
+    def _beside(self) -> tuple[str, ...]:
+        return (*self.sensitive, *([] if self.weight is None else [self.weight]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,11 +25,12 @@ from fairmix.input.groups import (
     listed,
     listed_groups,
 )
+from fairmix.input.guard import guard_columns
 from fairmix.input.naming import group_columns, group_values, weight_values
 from fairmix.input.sources import FileSource, Opening, Source, in_blocks, open_source
 from fairmix.kernels.totals import FloatArray
 from fairmix.system.notices import notify
-from fairmix.tables import Seal, Ties, find_files
+from fairmix.tables import Frame, Seal, Ties, find_files
 
 # Weights of all rows together are less than this, and more than its inverse: sums of their
 # products with squares of numbers must stay far from the largest and the smallest float.
@@ -126,6 +127,8 @@ def open_table(
     # Rows without weight do not help a group to be large enough.
     groups = _judged(None if groups is None else groups.counted(weight), reading)
     # After the groups, whose columns have left X by now and are no features.
+    for name in guard_columns(as_frame(X), reading.categorical_features):
+        X, aside = _without(X, name), (*aside, name)
     table = check.table(X)
     columns = Columns.learn(table, reading.categorical_features, complete=reading.complete)
     return MemoryData(
@@ -294,12 +297,19 @@ def _open_frames(
     if len(weight) > 1:
         raise ValueError(f"sample_weight={sample_weight!r} names several columns. Name one.")
     features = feature_names(names, (*sensitive, *weight))
-    check_feature_names(features, check, named=source.named)
     roles = Roles(features, sensitive, weight[0] if weight else None)
     # By name only: types are known after the files are open, which needs to know these columns.
     chosen = categorical_positions(reading.categorical_features, None, features)
+    frames = open_frames(source, roles, chosen, reading, end)
+    if seal is not None:
+        # By the first rows of files: a look at others would be one more pass.
+        first = next(iter(frames.select(features).each(_table, [0])))
+        left_out = guard_columns(as_frame(first), reading.categorical_features)
+        features = tuple(name for name in features if name not in left_out)
+        roles = replace(roles, features=features, left_out=left_out)
+    check_feature_names(features, check, named=source.named)
     data = learn_frames(
-        open_frames(source, roles, chosen, reading, end),
+        frames,
         roles,
         reading.categorical_features,
         complete=reading.complete,
@@ -307,6 +317,10 @@ def _open_frames(
         each=reading.each,
     )
     return replace(data, seal=seal)
+
+
+def _table(frame: Frame) -> pa.Table:
+    return frame.table
 
 
 def _judged(groups: Groups | None, reading: Reading) -> Groups | None:

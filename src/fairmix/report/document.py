@@ -17,7 +17,9 @@ from markupsafe import Markup
 
 from fairmix.criteria import CRITERIA, LIMITS, ByAttribute
 from fairmix.input.groups import UNKNOWN_TITLE
+from fairmix.input.guesses import Guess
 from fairmix.report.charts import convergence_charts, front_chart
+from fairmix.report.columns import chosen_columns, proxy_rows
 from fairmix.report.disclosure import (
     FEWEST,
     MANY,
@@ -44,6 +46,7 @@ from fairmix.report.verdict import (
     soft_gap,
 )
 from fairmix.results.profile import Profile
+from fairmix.results.proxies import Proxies
 from fairmix.results.text import cell
 from fairmix.results.verdict import Verdict
 
@@ -72,6 +75,8 @@ def render(
     verdict: Verdict | Mapping[str, Verdict] | None = None,
     criterion: str | None = None,
     facts: Mapping[str, str] | None = None,
+    columns: Sequence[Guess] = (),
+    proxies: Mapping[str, Proxies] | None = None,
 ) -> str:
     """The report as one HTML file that needs nothing else: no network, no other file.
 
@@ -98,6 +103,10 @@ def render(
         What the gaps are. None: that of the model, or ``"gap"``.
     facts : mapping of str to str, default=None
         More lines for the table of facts: file, digest, command.
+    columns : sequence of Guess, default=()
+        What the columns of a file were taken for, and why.
+    proxies : mapping of str to Proxies, default=None
+        How well columns tell the groups, by attribute; of `fairmix.results.proxies`.
 
     Returns
     -------
@@ -153,6 +162,8 @@ def render(
         "front": None if front is None else _front(front, model, shown, tables, alone, charts),
         "data_facts": data_facts(parts, facts or {}),
         "model_facts": None if model is None else model_facts(model),
+        "columns": chosen_columns(columns),
+        "proxies": [told for found in (proxies or {}).values() if (told := proxy_rows(found))],
         "measure": CRITERIA[criterion].words,
         "criterion": criterion.replace("_", " "),
         "smallest": SMALLEST,

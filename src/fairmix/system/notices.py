@@ -6,7 +6,7 @@ import inspect
 import warnings
 
 # Modules that may stand between a call and the line of the user who made it.
-LIBRARIES = ("fairmix.", "sklearn.")
+LIBRARIES = ("fairmix.", "sklearn.", "contextlib")
 
 
 def notify(message: str, category: type[Warning] = UserWarning) -> None:

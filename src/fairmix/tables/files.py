@@ -22,7 +22,7 @@ from fairmix.tables._base import (
     count_blocks,
 )
 from fairmix.tables.locations import Paths
-from fairmix.tables.sources import Range, common_schema, open_sources
+from fairmix.tables.sources import Range, as_text, common_schema, open_sources
 from fairmix.tables.text import USUAL, Dialect
 
 Further = TypeVar("Further")
@@ -103,6 +103,13 @@ class FileBlocks(Blocks[Frame]):
         """The same rows with some of the columns; others are not read."""
         some = copy.copy(self)
         some.schema = pa.schema([self.schema.field(name) for name in names])
+        return some
+
+    def as_text(self, names: Sequence[str]) -> FileBlocks:
+        """The same rows with some columns as text files spell them; other files know types."""
+        some = copy.copy(self)
+        some.sources = [as_text(source, names) for source in self.sources]
+        some.schema = common_schema(some.sources)
         return some
 
     def read(self, first: int, stop: int) -> pa.Table:

@@ -6,7 +6,7 @@ import json
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
@@ -282,6 +282,12 @@ class CsvSource:
         """Where it is."""
         return self.text.file
 
+    def as_text(self, names: Sequence[str]) -> CsvSource:
+        """The same file with some columns as it spells them."""
+        types = [(f.name, pa.string() if f.name in names else f.type) for f in self.schema]
+        styles = {name: style for name, style in self.styles.items() if name not in names}
+        return replace(self, schema=pa.schema(types), styles=styles)
+
     def _batches(self, names: list[str]) -> Generator[pa.RecordBatch]:
         types = {
             name: pa.string() if name in self.styles else self.schema.field(name).type
@@ -310,6 +316,20 @@ class CsvSource:
         # Once more, for a change while it was read.
         self.stamp.check(self.file)
         _check_unchanged(self.file, position, self.n_rows)
+
+
+def as_text(source: FileRows, names: Sequence[str]) -> FileRows:
+    """A source with some columns as text files and folders spell them; others know types."""
+    if isinstance(source, CsvSource):
+        return source.as_text(names)
+    if isinstance(source, PartitionedSource):
+        spelled = dict(source.file.partition)
+        values = (
+            pa.scalar(spelled[name], pa.string()) if name in names else value
+            for name, value in zip(source.names, source.values, strict=True)
+        )
+        return replace(source, source=as_text(source.source, names), values=tuple(values))
+    return source
 
 
 def column_names(file: File, dialect: Dialect = USUAL) -> list[str]:

@@ -35,8 +35,9 @@ class FrontRow:
     gap, label_gap, soft_gap, balance, ratio : float
         As in `FairMixture`: ``gap`` is the one that ``gap_of`` names.
     cost : float
-        Squared distances of the numeric columns (standardised if the model does so) to the means
-        of the hard clusters; NaN where there are other columns, or numbers are missing.
+        Squared distances of the rows to the means of the hard clusters, of the values that they
+        have; numbers are standardised if the model does so, and a category counts as columns of
+        0 and 1.
     nll : float
         Minus the mean log-likelihood of the untilted mixture.
     non_empty : int

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import inf, isnan, nan
+from math import inf, isnan
 from numbers import Integral
 from typing import Any
 
@@ -16,15 +16,19 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from fairmix.criteria import LIMITS
+from fairmix.criteria import LIMITS, limit_of
 from fairmix.estimator import FairMixture
 from fairmix.input.naming import weight_values
+from fairmix.kernels.totals import IntArray, Rows
 from fairmix.metrics import clustering_cost
 from fairmix.results.verdict import MISSED
 from fairmix.system.progress import progress
 from fairmix.trials.rows import INFORMATION, FrontRow, SelectionRow, mark_dominated
 
-__all__ = ["MAX_GAPS", "MIN_RATIOS", "NUMBERS", "Trials", "read_bounds"]
+__all__ = [
+    *("FREE", "MAX_GAPS", "MIN_RATIOS", "NUMBERS"),
+    *("Trials", "at_bound", "label_cost", "read_bounds"),
+]
 
 # From exact to loose, about doubling, so that a picture shows the points apart.
 MAX_GAPS = (0, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -49,7 +53,11 @@ class _Fit:
     @property
     def non_empty(self) -> int:
         # Of the labels: a component may have weight and still be nobody's most probable one.
-        return len(np.unique(self.model.labels_))
+        if hasattr(self.model, "labels_"):
+            return len(np.unique(self.model.labels_))
+        # Labels of files are not kept; rates tell which clusters have rows.
+        rates = self.model.rates_
+        return 0 if rates is None else int((rates > 0).any(axis=0).sum())
 
     def rank(self) -> tuple[bool, int, float]:
         """Of two fits for one bound, the higher is kept."""
@@ -122,7 +130,7 @@ class Trials:
 
             for place, bound in enumerate(bounds):
                 # Off, whatever the user set: this one is the fit that owes nothing to the others.
-                chosen = _at(rule, bound)
+                chosen = at_bound(rule, bound)
                 offer(place, self._fit(clone(self.estimator), warm_start=False, **chosen))
                 if place:
                     # The model of a tighter bound is feasible for this one, so a loose bound never
@@ -132,9 +140,33 @@ class Trials:
                     offer(place, self._fit(tighter, warm_start=True, **chosen))
             for place in reversed(range(len(bounds) - 1)):
                 looser = copy.copy(kept[place + 1].model)
-                offer(place, self._fit(looser, warm_start=True, **_at(rule, bounds[place])))
+                offer(place, self._fit(looser, warm_start=True, **at_bound(rule, bounds[place])))
         rows = [self._front_row(rule, *row) for row in zip(bounds, kept, seconds, strict=True)]
         return mark_dominated(rows), tuple(fit.model for fit in kept)
+
+    def around(
+        self, model: FairMixture, rule: str, bounds: Sequence[float]
+    ) -> tuple[tuple[FrontRow, ...], tuple[FairMixture, ...]]:
+        """About what other bounds cost, beside a model that is there and has one of them.
+
+        Each bound is fitted once, from this model, which is a point as it is; costs are those of
+        the labels of the rows here, of which the model may have seen more.
+        """
+        limit = limit_of(
+            max_gap=model.max_gap, min_ratio=model.min_ratio, min_balance=model.min_balance
+        )
+        own = None if limit is None else limit.of("").bound
+        rows, models = [], []
+        with progress("other bounds", len(bounds) - 1, shown=bool(self.verbose)) as tick:
+            for bound in bounds:
+                found = _Fit(model, (), 0.0)
+                if bound != own:
+                    settings = self.estimator.get_params(deep=False) | at_bound(rule, bound)
+                    found = self._fit(copy.copy(model), **settings | {"warm_start": True})
+                    tick(_said(rule, bound, found))
+                rows.append(self._front_row(rule, bound, found, found.seconds))
+                models.append(found.model)
+        return mark_dominated(rows), tuple(models)
 
     def over_numbers(
         self, n_components: Iterable[int], criterion: str
@@ -189,12 +221,16 @@ class Trials:
 
     def _front_row(self, rule: str, bound: float, kept: _Fit, seconds: float) -> FrontRow:
         model = kept.model
-        rows, cost = model.fitted_.rows(self.X), nan
-        numeric = rows.numeric
-        # Beside categories, distances between numbers say too little of the clusters.
-        if numeric is not None and rows.codes is None and not np.isnan(numeric).any():
-            weight = weight_values(self.X, self.sample_weight)
-            cost = clustering_cost(numeric, model.labels_, sample_weight=weight)
+        weight = weight_values(self.X, self.sample_weight)
+        labels = model.labels_ if hasattr(model, "labels_") else np.zeros(0, dtype=np.int32)
+        rows = model.fitted_.rows(self.X, ignore_unknown=True)
+        if len(labels) != rows.n_rows:
+            # A model of other rows, of which these are a sample.
+            aware = model.fitted_.model.aware
+            labels = model.predict(
+                self.X, sensitive_features=self.sensitive_features if aware else None
+            )
+        cost = label_cost(rows, labels, weight)
         nll = -model.score(self.X, sample_weight=self.sample_weight)
         bounds: dict[str, Any] = {"max_gap": inf, rule: bound}
         return FrontRow(**bounds, cost=cost, nll=nll, seconds=seconds, **kept.figures)
@@ -213,12 +249,47 @@ class Trials:
             )
 
 
-def _at(rule: str, bound: float) -> dict[str, Any]:
+def at_bound(rule: str, bound: float) -> dict[str, Any]:
     """Parameters of a bound; without one they are those of the plain mixture."""
     # No bound at all: the gap may be anything, or the ratio.
     if bound == (0 if LIMITS[rule].at_least else inf):
         return FREE
     return {**NO_RULE, "fairness_strength": "auto", rule: bound}
+
+
+def label_cost(rows: Rows, labels: IntArray, weight: ArrayLike | None = None) -> float:
+    """Squared distances of rows to the means of their clusters, of the values that they have.
+
+    A category counts as columns of 0 and 1, one for each, whose squares are then those of a
+    column of numbers: about 1 where clusters tell nothing of it.
+
+    Examples
+    --------
+    >>> codes = np.array([[0], [0], [1], [1]])
+    >>> label_cost(Rows(None, codes), np.array([0, 0, 0, 1]))
+    1.3333333333333333
+    """
+    numeric, cost = rows.numeric, 0.0
+    if numeric is not None:
+        # Column by column only where values are missing: each then has rows of its own.
+        gaps = np.isnan(numeric)
+        some = gaps.any(axis=0)
+        if not some.all():
+            cost += clustering_cost(numeric[:, ~some], labels, sample_weight=weight)
+        for j in np.flatnonzero(some):
+            here = ~gaps[:, j]
+            own = None if weight is None else np.asarray(weight)[here]
+            cost += clustering_cost(numeric[here, j : j + 1], labels[here], sample_weight=own)
+    for codes in () if rows.codes is None else rows.codes.T:
+        here = codes >= 0
+        size = (int(labels.max()) + 1, int(codes.max()) + 1)
+        cells = labels[here].astype(np.intp) * size[1] + codes[here]
+        own = None if weight is None else np.asarray(weight, dtype=np.float64)[here]
+        mass = np.bincount(cells, own, size[0] * size[1]).reshape(size)
+        total = mass.sum(axis=1)
+        # The sum of p (1 - p) over categories, times the rows.
+        cost += float((total - np.square(mass).sum(axis=1) / np.where(total > 0, total, 1)).sum())
+    return cost
 
 
 def read_bounds(
