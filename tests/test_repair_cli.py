@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -74,6 +75,67 @@ def test_labels_moves_and_reports(people: Path, tmp_path: Path) -> None:
         text = (out / page).read_text(encoding="utf-8")
         assert "p0001" not in text
         assert "</html>" in text
+
+
+def test_labels_in_a_file_of_their_own(people: Path, tmp_path: Path) -> None:
+    given = pcsv.read_csv(people)
+    bare = tmp_path / "bare.csv"
+    pcsv.write_csv(given.drop_columns("cluster"), bare)
+    alone, by_id = tmp_path / "cluster.csv", tmp_path / "shuffled.parquet"
+    pcsv.write_csv(given.select(["cluster"]), alone)
+    order = np.random.default_rng(1).permutation(N)
+    pq.write_table(given.select(["cluster", "person"]).take(pa.array(order)), by_id)
+    rule = ("-s", "sex", "--min-ratio", 0.8, "--id", "person", "--quiet", "--out")
+    run(people, "--labels", "cluster", *rule, tmp_path / "column")
+    for name, labels in (("alone", alone), ("by_id", by_id)):
+        done = run(bare, "--labels", labels, *rule, tmp_path / name)
+        assert done.exit_code == 0, done.output
+        for file in ("labels.csv", "metrics.json"):
+            same = [(tmp_path / way / file).read_text() for way in ("column", name)]
+            assert same[0].replace(str(people), "") == same[1].replace(str(bare), "")
+    # An audit reads the same files.
+    said = CliRunner().invoke(app, ["audit", str(bare), "-l", str(alone), "-s", "sex"])
+    assert said.exit_code == 0, said.output
+    few, twice, wide = (tmp_path / name for name in ("few.csv", "twice.csv", "wide.csv"))
+    pcsv.write_csv(given.select(["cluster"]).slice(0, 10), few)
+    pcsv.write_csv(given.select(["cluster", "person"]).take(pa.array([0] * N)), twice)
+    pcsv.write_csv(given.select(["x", "job"]), wide)
+    for labels, words in (
+        (few, "has 10 rows"),
+        (twice, "--id person repeats in"),
+        (wide, "has the columns x, job"),
+        (tmp_path / "none.csv", "there is no such file"),
+    ):
+        refused = run(bare, "--labels", labels, *rule, tmp_path / "refused")
+        assert refused.exit_code == 3
+        assert words in " ".join(refused.output.split())
+    both = run(people, "--labels", alone, *rule, tmp_path / "refused")
+    assert "Leave the latter out with --drop cluster" in " ".join(both.output.split())
+    dropped = run(people, "--labels", alone, "--drop", "cluster", *rule, tmp_path / "dropped")
+    assert dropped.exit_code == 0
+    pq.write_table(pq.read_table(by_id).slice(0, N - 7), by_id)
+    lacking = run(bare, "--labels", by_id, *rule, tmp_path / "refused")
+    assert "lacks 7 of the 600 rows" in " ".join(lacking.output.split())
+
+
+def test_attributes_are_judged_each_by_itself(people: Path, tmp_path: Path) -> None:
+    given = pcsv.read_csv(people)
+    rng = np.random.default_rng(2)
+    west = np.where(rng.random(N) < 0.2 + 0.2 * (np.asarray(given["cluster"]) == 1), "west", "east")
+    path = tmp_path / "regions.csv"
+    pcsv.write_csv(given.append_column("region", pa.array(west)), path)
+    rule = ("--labels", "cluster", "-s", "sex", "-s", "region", "--attributes", "each")
+    done = run(path, *rule, "--max-gap", 0.03, "--out", tmp_path / "out", "--strict")
+    assert done.exit_code == 0, done.output
+    new = np.asarray(pcsv.read_csv(tmp_path / "out" / "labels.csv")["new"])
+    said = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    for name, values in (("sex", np.asarray(given["sex"])), ("region", west)):
+        own = said["after"]["attributes"][name]
+        assert own["met"] is True
+        np.testing.assert_allclose(gap(new[20:], values[20:]), own["gap"])
+        assert f"{name}: met" in done.output
+    assert said["before"]["met"] is False
+    assert said["after"]["met"] is True
 
 
 def test_refusals(people: Path, tmp_path: Path) -> None:

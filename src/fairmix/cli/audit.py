@@ -14,9 +14,7 @@ from fairmix.cli.screen import Screen
 
 def audit(
     data: o.Data,
-    labels: Annotated[
-        str, typer.Option("--labels", "-l", metavar="NAME", help="Column of cluster labels.")
-    ],
+    labels: o.Labels,
     sensitive: o.Sensitive,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Report to write, an HTML file.")
@@ -105,14 +103,14 @@ def audit(
         found = audited(rows, profile, asked, smallest, seed)
         for own in found.values():
             screen.note(reach_text(limit, own.profile, own.verdict))
+        verdicts = {title: own.verdict for title, own in found.items()}
         if out is not None:
-            verdicts = {title: own.verdict for title, own in found.items()}
             write_report(rows, profile, verdicts, criterion, out)
     for own in found.values():
         screen.say(figures_text(own.profile, own.figures))
         screen.say(f"{shares_text(own.profile)}\n")
     if profile.attributes:
-        verdict, least = verdict_on_all(found), least_of_all(found)
+        verdict, least = verdict_on_all(verdicts), least_of_all(found)
         # Without a bound there is nothing to say of all.
         if limit is not None:
             screen.say(verdict_text(verdict, criterion))

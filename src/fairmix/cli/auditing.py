@@ -156,14 +156,12 @@ def audited(
     return found
 
 
-def verdict_on_all(found: Mapping[str, Audited]) -> Verdict:
+def verdict_on_all(found: Mapping[str, Verdict]) -> Verdict:
     """The verdict on several attributes: that of the worst, with what is not judged in any."""
     small = {
-        f"{title}: {name}": n
-        for title, own in found.items()
-        for name, n in own.verdict.unjudged.items()
+        f"{title}: {name}": n for title, own in found.items() for name, n in own.unjudged.items()
     }
-    return replace(worst_of([own.verdict for own in found.values()]), unjudged=small)
+    return replace(worst_of(list(found.values())), unjudged=small)
 
 
 def least_of_all(found: Mapping[str, Audited]) -> LeastRatio | None:

@@ -11,6 +11,7 @@ import typer
 from joblib import effective_n_jobs
 
 from fairmix import FairMixture
+from fairmix.cli.beside import LabelledBlocks, labels_beside
 from fairmix.cli.files import DROP_ROWS, INTEGRATE, InputFiles
 from fairmix.cli.screen import counted, listed
 from fairmix.input.guesses import FEATURES, MAX_CATEGORIES, Guess, guess_columns
@@ -109,9 +110,36 @@ def open_to_fit(path: str, choice: Choice, *, missing: str, **how: Any) -> Input
 
 
 def open_for_audit(
-    path: str, choice: Choice, *, missing: str, all_columns: bool, **how: Any
+    path: str,
+    choice: Choice,
+    *,
+    missing: str,
+    all_columns: bool,
+    id_column: str | None = None,
+    **how: Any,
 ) -> InputFiles:
-    """Files with labels; other columns describe the clusters, whatever is missing in them."""
+    """Files with labels; other columns describe the clusters, whatever is missing in them.
+
+    The labels are a column, or in a file of their own. A column that tells rows apart describes
+    no cluster.
+    """
+    if id_column is not None:
+        known = column_names(find_files(path)[0], how["dialect"])
+        if id_column not in known:
+            raise ValueError(
+                f"--id {id_column}: {path} has no such column. It has {listed(known)}."
+            )
+        if id_column not in (*choice.sensitive, *choice.labels, *choice.drop):
+            choice = replace(choice, drop=(*choice.drop, id_column))
+    beside = labels_beside(choice.labels[0], path, id_column, choice.drop, how["dialect"])
+    if beside is not None:
+        choice = replace(
+            choice,
+            labels=(beside[0],),
+            # The column that gives way to it.
+            drop=tuple(name for name in choice.drop if name != beside[0]),
+        )
+        how |= {"beside": beside}
     named = (*choice.sensitive, *choice.labels)
     how |= {"seal": Seal.of(find_files(path), shown=how["verbose"])}
     blocks, guesses = _scan(path, choice, how, None if all_columns else named)
@@ -156,7 +184,7 @@ def _scan(
     path: str, choice: Choice, how: dict[str, Any], names: Sequence[str] | None = None
 ) -> tuple[FileBlocks, dict[str, Guess]]:
     """The files, and the kinds of their columns or of some; ``how`` learns their marks."""
-    blocks = FileBlocks(path, text=choice.text, **_reading(how))
+    blocks = _blocks(path, choice.text, how)
     known = blocks.schema.names
     choice.check(path, known)
     # In the order of the file, whatever the order of the options, so that
@@ -171,12 +199,17 @@ def _scan(
     return blocks, guesses
 
 
-def _reading(how: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "dialect": how["dialect"],
-        "n_jobs": effective_n_jobs(how["n_jobs"]),
-        "verbose": how["verbose"],
-    }
+def _blocks(path: str, text: Sequence[str], how: dict[str, Any]) -> FileBlocks:
+    """The rows, with labels from a file of their own, if there are such."""
+    blocks = FileBlocks(
+        path,
+        text=text,
+        dialect=how["dialect"],
+        n_jobs=effective_n_jobs(how["n_jobs"]),
+        verbose=how["verbose"],
+    )
+    beside = how.get("beside")
+    return blocks if beside is None else LabelledBlocks(blocks, *beside)
 
 
 def _data(

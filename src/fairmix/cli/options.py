@@ -72,6 +72,10 @@ Sensitive = Annotated[
     list[str],
     typer.Option("--sensitive", "-s", metavar="NAME", help="Column of groups; repeatable."),
 ]
+Labels = Annotated[
+    str,
+    typer.Option("--labels", "-l", metavar="NAME", help="Column of cluster labels, or a file."),
+]
 Clusters = Annotated[
     str, typer.Option("--clusters", "-k", metavar="N|auto", help="Number of clusters.")
 ]

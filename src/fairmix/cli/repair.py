@@ -15,9 +15,7 @@ BEFORE, AFTER, METRICS = "before.html", "after.html", "metrics.json"
 
 def repair(
     data: o.Data,
-    labels: Annotated[
-        str, typer.Option("--labels", "-l", metavar="NAME", help="Column of cluster labels.")
-    ],
+    labels: o.Labels,
     sensitive: o.Sensitive,
     max_gap: Annotated[
         float | None, typer.Option(metavar="GAP", help="Largest gap allowed.")
@@ -28,9 +26,10 @@ def repair(
     force: o.Force = False,
     id_column: Annotated[
         str | None,
-        typer.Option("--id", metavar="NAME", help="Column to copy beside the labels."),
+        typer.Option("--id", metavar="NAME", help="Column to copy, and to match a file of labels."),
     ] = None,
     min_group_size: o.MinGroupSize = None,
+    attributes: o.Attributes = "intersect",
     ties: Annotated[
         Literal["split", "together"],
         typer.Option(metavar="HOW", help="Or equal rows together."),
@@ -57,7 +56,7 @@ def repair(
     from fairmix.cli.opening import Choice, open_for_audit
     from fairmix.cli.outputs import folder_of, refuse_existing, refuse_inputs
     from fairmix.cli.repairing import repair_data
-    from fairmix.cli.texts import gaps_text, verdict_text
+    from fairmix.cli.texts import gaps_text
 
     screen = Screen(quiet, json)
     smallest = o.read_min_group_size(min_group_size)
@@ -76,6 +75,7 @@ def repair(
             missing=missing,
             missing_groups=missing_groups,
             all_columns=True,
+            id_column=id_column,
             seed=seed,
             n_jobs=jobs,
             verbose=bool(screen.bars),
@@ -83,16 +83,20 @@ def repair(
         )
         screen.note(gaps_text(rows))
         found = repair_data(
-            rows, limit, min_group_size=smallest, ties=ties, id_column=id_column, n_jobs=jobs
+            rows,
+            limit,
+            attributes=attributes,
+            min_group_size=smallest,
+            ties=ties,
+            id_column=id_column,
+            n_jobs=jobs,
         )
         found.write_labels(folder / files[0])
         found.write_reports(folder / BEFORE, folder / AFTER)
         (folder / METRICS).write_text(json_text(found.metrics()) + "\n", encoding="utf-8")
     screen.say(found.text())
-    screen.say(f"\nBefore: {verdict_text(found.before, 'gap')}")
-    screen.say(f"After:  {verdict_text(found.after, 'gap')}")
     screen.say(f"\nWrote {', '.join(files)} in {o.display_path(out)}")
     screen.result(found.metrics())
     # Last, so that a missed bound still prints its figures and leaves its files.
     if strict:
-        o.be_strict(screen, found.after, min_group_size)
+        o.be_strict(screen, found.after.verdict, min_group_size)

@@ -12,8 +12,9 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fairmix.cli.auditing import profile_of, write_report
+from fairmix.cli.auditing import least_of, profile_of, verdict_on_all, write_report
 from fairmix.cli.files import InputFiles
+from fairmix.cli.texts import attribute_text, verdict_text, wrapped
 from fairmix.criteria import Limit
 from fairmix.input.groups import encode_labels, match_groups
 from fairmix.repair import FairLabels, fair_labels
@@ -23,6 +24,56 @@ from fairmix.results.text import aligned
 from fairmix.results.verdict import Verdict, judge_counts
 
 NOISE_NAME = "-1"
+
+
+@dataclass(frozen=True, eq=False)
+class Stand:
+    """Who is in the clusters, and the verdict on each attribute."""
+
+    profile: Profile
+    verdicts: dict[str, Verdict]
+
+    @classmethod
+    def of(
+        cls, profile: Profile, placed: NDArray[np.intp], limit: Limit, min_group_size: int
+    ) -> Stand:
+        """Judged without noise, which is no cluster."""
+        verdicts = {
+            title: judge_counts(
+                own.counts[:, placed], own.groups, limit, min_group_size=min_group_size
+            )
+            for title, own in profile.by_attribute.items()
+        }
+        return cls(profile, verdicts)
+
+    @property
+    def verdict(self) -> Verdict:
+        """On all attributes."""
+        return verdict_on_all(self.verdicts) if self.profile.attributes else self._only
+
+    @property
+    def _only(self) -> Verdict:
+        (only,) = self.verdicts.values()
+        return only
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """For a program."""
+        figures = self.verdict.figures
+        if not self.profile.attributes:
+            return figures
+        each = {title: verdict.figures for title, verdict in self.verdicts.items()}
+        return {**figures, "attributes": each}
+
+    def lines(self, when: str) -> list[str]:
+        """For a person."""
+        if not self.profile.attributes:
+            return [f"{when} {verdict_text(self.verdict, 'gap')}"]
+        own = [
+            attribute_text(title, self.verdicts[title], least_of(one, self.verdicts[title]))
+            for title, one in self.profile.by_attribute.items()
+        ]
+        return [f"{when} {verdict_text(self.verdict, 'gap')}", *own]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +94,8 @@ class Repaired:
         Cluster of each row that is kept.
     found : FairLabels
         What the labels cost.
-    profiles : tuple of Profile
-        Of the clusters before and after.
-    before, after : Verdict
-        Whether the rule was met, and is.
+    before, after : Stand
+        Who was in the clusters and who is, and whether the rule was and is met.
     """
 
     rows: InputFiles
@@ -56,9 +105,8 @@ class Repaired:
     old: NDArray[np.intp]
     new: NDArray[np.intp]
     found: FairLabels
-    profiles: tuple[Profile, Profile]
-    before: Verdict
-    after: Verdict
+    before: Stand
+    after: Stand
 
     def write_labels(self, path: Path) -> None:
         """All rows in the order of the files; those that are left out have no labels."""
@@ -77,10 +125,8 @@ class Repaired:
 
     def write_reports(self, before: Path, after: Path) -> None:
         """What the clusters were made of, and are."""
-        for path, profile, verdict in zip(
-            (before, after), self.profiles, (self.before, self.after), strict=True
-        ):
-            write_report(self.rows, profile, verdict, "gap", path)
+        for path, stand in ((before, self.before), (after, self.after)):
+            write_report(self.rows, stand.profile, stand.verdicts, "gap", path)
 
     def moves(self) -> list[tuple[str, str, int]]:
         """From where, to where and how many rows, the most first."""
@@ -111,10 +157,12 @@ class Repaired:
         if hidden:
             lines.append(f"({hidden} more moves of fewer than {SMALLEST} rows each)")
         found = self.found
-        lines.append(
+        price = (
             f"Price: {found.price:.6g} in negative log-density, {found.price / len(self.old):.4g} "
             f"a row. No labels under this rule are cheaper by more than {found.excess:.3g}."
         )
+        lines.append(wrapped(price))
+        lines += ["", *self.before.lines("Before:"), *self.after.lines("After: ")]
         return "\n".join(lines)
 
     def metrics(self) -> dict[str, Any]:
@@ -131,7 +179,10 @@ class Repaired:
             "lower_bound": found.lower_bound,
             "excess": found.excess,
             "price": found.price,
-            "rule": {"parameter": self.after.parameter, "bound": self.after.bound},
+            "rule": {
+                "parameter": self.after.verdict.parameter,
+                "bound": self.after.verdict.bound,
+            },
             "before": self.before.figures,
             "after": self.after.figures,
         }
@@ -141,18 +192,14 @@ def repair_data(
     rows: InputFiles,
     limit: Limit,
     *,
+    attributes: Literal["intersect", "each"],
     min_group_size: int,
     ties: Literal["split", "together"],
     id_column: str | None,
     n_jobs: int,
 ) -> Repaired:
     """Find labels for the rows of files."""
-    if id_column is not None and id_column not in rows.blocks.schema.names:
-        raise ValueError(
-            f"--id {id_column}: {rows.name} has no such column. Give one of "
-            f"{', '.join(rows.blocks.schema.names)}."
-        )
-    before = profile_of(rows)
+    before = profile_of(rows, each=attributes == "each")
     blocks = list(rows.marked_blocks())
     kept = np.concatenate([block.kept for block in blocks])
     table = pa.concat_tables([block.table for block in blocks]).filter(pa.array(kept))
@@ -179,6 +226,7 @@ def repair_data(
         clusters.cost(_numbers(table, rows), _categories(table, rows)),
         table.select(rows.sensitive),
         **rule,
+        attributes=attributes,
         min_group_size=min_group_size,
         missing_groups=rows.missing_groups,
         sample_weight=None if counted.all() else counted.astype(np.float64),
@@ -189,23 +237,15 @@ def repair_data(
     after = Profile(
         numeric=rows.numeric,
         categorical=rows.categorical,
-        groups=before.groups,
+        groups=before.attributes or before.groups,
         clusters=before.clusters,
         n_clusters=len(names),
         title=before.title,
         missing_groups=rows.missing_groups,
     )
     after.add(table, np.array(names)[new], table.select(rows.sensitive))
-    verdicts = [
-        # Noise is no cluster.
-        judge_counts(
-            profile.counts[:, placed], profile.groups, limit, min_group_size=min_group_size
-        )
-        for profile in (before, after)
-    ]
-    return Repaired(
-        rows, kept, ids, names, old, new, found, (before, after), verdicts[0], verdicts[1]
-    )
+    stands = [Stand.of(own, placed, limit, min_group_size) for own in (before, after)]
+    return Repaired(rows, kept, ids, names, old, new, found, stands[0], stands[1])
 
 
 def _numbers(table: pa.Table, rows: InputFiles) -> NDArray[np.float64]:
