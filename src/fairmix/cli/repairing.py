@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from fairmix.cli.auditing import least_of, profile_of, verdict_on_all, write_report
 from fairmix.cli.files import InputFiles
-from fairmix.cli.texts import attribute_text, verdict_text, wrapped
+from fairmix.cli.screen import wrapped
+from fairmix.cli.texts import attribute_text, verdict_text
 from fairmix.criteria import Limit
 from fairmix.input.groups import encode_labels, match_groups
 from fairmix.repair import FairLabels, fair_labels
