@@ -7,6 +7,7 @@ interval.
 import json
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from html.parser import HTMLParser
 from itertools import combinations
 
@@ -95,25 +96,37 @@ def span(text):
 
 @dataclass
 class Cells:
-    """What is printed of one table of groups and clusters."""
+    """What is printed of one table of groups and clusters.
 
-    clusters: list
-    empty: dict = field(default_factory=dict)
-    sizes: dict = field(default_factory=dict)  # of clusters: ends
-    cluster_shares: dict = field(default_factory=dict)  # of all rows, in percent
-    cluster_gaps: dict = field(default_factory=dict)
-    counts: dict = field(default_factory=dict)  # of (group, cluster): ends
-    shares: list = field(default_factory=list)  # group, cluster, ends, as parts of one
+    A column is one cluster, or several that are shown together: a tuple of names.
+    """
+
+    columns: list = field(default_factory=list)
+    empty: set = field(default_factory=set)
+    filled: int | None = None  # how many clusters have rows
+    sizes: dict = field(default_factory=dict)  # of columns: ends
+    column_shares: dict = field(default_factory=dict)  # of all rows, in percent
+    column_gaps: dict = field(default_factory=dict)
+    counts: dict = field(default_factory=dict)  # of (group, column): ends
+    shares: list = field(default_factory=list)  # group, column, ends, as parts of one
     rates: dict = field(default_factory=dict)  # in percent
     gap: str = "hidden"
     balance: str = "hidden"
     ratio: str = "hidden"
+    ratio_step: float = 0.001  # what it is rounded down to
     lowest: dict = field(default_factory=dict)  # of groups: smallest ratio, word, cluster
     asked: tuple | None = None  # of a rule on a ratio: what is compared, the verdict, the bound
     verdict: str = "no bound"
     bound: float = np.inf
-    most: int | None = None  # the cluster where the groups differ most
-    described: list = field(default_factory=list)
+    forgiven: bool | None = None  # whether a gap is above its bound, if that is said
+    usual: tuple | None = None  # what chance shows, and on which side of it the gap is
+    most: str | None = None  # the cluster where the groups differ most
+    least_size: dict = field(default_factory=dict)  # of clusters: rows that they are known to have
+
+    @property
+    def shown(self):
+        """Clusters whose counts are on the page."""
+        return {column[0] for column in self.columns if len(column) == 1}
 
 
 class Reading:
@@ -133,51 +146,46 @@ class Reading:
         }
         self.groups = list(self.sizes)
         self.n_clusters = int(re.search(r"over (\d+) clusters", self.words)[1])
+        self.names = [str(k) for k in range(self.n_clusters)]
         self.tables = [self._main()]
         self.tables += [self._point(i) for i in range(len(root.find(_class="panel")))]
-
-    def _bars(self, where):
-        """The bars of a panel, with their lengths."""
-        table = Cells([])
-        for article in where.find("article", _class="cluster"):
-            head = article.find("h4")[0].text
-            name = re.match(r"Cluster (\S+)", head)[1]
-            table.clusters.append(name)
-            table.empty[name] = head.endswith("empty")
-            if table.empty[name]:
-                continue
-            said = re.fullmatch(
-                r"Cluster \S+ (size hidden|.+? rows)(?:, ([\d.]+%))? gap (\S+)", head
-            )
-            table.sizes[name] = span(said[1])
-            table.cluster_shares[name] = span(said[2] or "")
-            table.cluster_gaps[name] = span(said[3])
-            for bar in article.find("div", _class="bar"):
-                group = bar.find("b")[0].text
-                style = dict(p.split(":") for p in bar.attributes["style"].split(";") if p)
-                label = bar.find("span", _class="number")[0].text
-                if label.endswith(" rows"):
-                    table.counts[group, name] = span(label)
-                shown = span(label) if label.endswith("%") else None
-                known = table.cluster_gaps[name] is not None
-                # An interval needs all counts of its cluster.
-                assert ("--l" in style) == known
-                assert ("--s" in style) == (shown is not None)
-                if shown is not None:
-                    ends = shown[0] / 100, shown[1] / 100
-                    table.shares.append((group, name, ends))
-                    length = float(style["--s"])
-                    if known:
-                        table.shares.append((group, name, (length - DIGITS, length + DIGITS)))
-                    # A bar of a rounded share says no more than its text.
-                    else:
-                        assert abs(length - sum(ends) / 2) < 1e-9
-                assert abs(float(style["--p"]) - self.sizes[group] / self.n_rows) <= DIGITS
-        return table
+        # Costs and likelihoods are told where no cluster of any table has fewer than 10 rows.
+        if "−log-likelihood" in self.words or "objective (per row" in html:
+            for table in self.tables:
+                table.least_size = dict.fromkeys(self.names, 10)
 
     @property
     def n_rows(self):
         return sum(self.sizes.values())
+
+    def _bars(self, where):
+        """The bars of a panel, with their lengths."""
+        table = Cells()
+        for article in where.find("article", _class="cluster"):
+            head = article.find("h4")[0].text
+            if head.endswith(" empty"):
+                table.empty.add(head.split()[1])
+                continue
+            said = re.fullmatch(
+                r"Clusters? (.+?)(?: together)? ([\d,]+ rows), ([\d.]+%)(?: gap (\S+))?", head
+            )
+            column = tuple(said[1].split(", "))
+            assert (len(column) > 1) == (" together " in head)
+            table.columns.append(column)
+            table.sizes[column] = span(said[2])
+            table.column_shares[column] = span(said[3])
+            # How the groups compare in the sum says nothing of its clusters.
+            assert (said[4] is None) == (len(column) > 1)
+            table.column_gaps[column] = span(said[4] or "")
+            for bar in article.find("div", _class="bar"):
+                group = bar.find("b")[0].text
+                style = dict(p.split(":") for p in bar.attributes["style"].split(";") if p)
+                label = bar.find("span", _class="number")[0].text
+                table.shares.append((group, column, tuple(end / 100 for end in span(label))))
+                length = float(style["--s"])
+                table.shares.append((group, column, (length - DIGITS, length + DIGITS)))
+                assert abs(float(style["--p"]) - self.sizes[group] / self.n_rows) <= DIGITS
+        return table
 
     def _main(self):
         table = self._bars(self.root.find("section", _id="shares")[0])
@@ -185,16 +193,17 @@ class Reading:
         for row in self.root.find("section", _id="shares")[0].find("tr")[1:]:
             cells = [cell.text for cell in row.find("td")]
             name = cells[0] or name
-            table.counts[cells[1], name] = span(cells[2])
-            if span(cells[3]) is not None:
-                table.shares.append((cells[1], name, tuple(e / 100 for e in span(cells[3]))))
-            table.rates[cells[1], name] = span(cells[6])
+            column = tuple(name.split(", "))
+            table.counts[cells[1], column] = span(cells[2])
+            table.shares.append((cells[1], column, tuple(e / 100 for e in span(cells[3]))))
+            table.rates[cells[1], column] = span(cells[6])
         figures = {
             d.find("dt")[0].text: d.find("dd")[0].text
             for d in self.root.find(_class="figures")[0].find("div")
         }
         table.gap, table.balance = figures["gap"].replace("≤", "at most"), figures["balance"]
         table.ratio = figures["smallest ratio"]
+        table.filled = int(figures["clusters"].split()[0])
         for lines in self.root.find("div", _class="ratios"):
             for bar in lines.find("div", _class="bar"):
                 texts = {name: bar.find("span", _class=name)[0].text for name in RATIO_PARTS}
@@ -204,30 +213,38 @@ class Reading:
                 cluster = re.match(r"cluster (\S+?)(?:,|$)", texts["place"])
                 group = bar.find("b")[0].text
                 table.lowest[group] = texts["number"], texts["word"], cluster and cluster[1]
-        sentence = self.root.find(_class="sentence")[0].text
+        self._verdict(table, self.root.find(_class="sentence")[0].text)
+        most = re.search(r"The groups differ most in cluster (\S+), which", self.words)
+        table.most = most and most[1]
+        said = re.search(r"show a gap below ([\d.]+); this one is (below|above) that", self.words)
+        table.usual = said and (float(said[1]), said[2])
+        portraits = self.root.find("article", _class="portrait")
+        for portrait in portraits:
+            if "Too few rows" not in portrait.text:
+                name = portrait.find("h3")[0].text.removeprefix("Cluster ")
+                table.least_size[name] = 10
+        return table
+
+    def _verdict(self, table, sentence):
         said = re.match(
-            r"The bound is (met|missed).*, and the bound is (\d+(?:\.\d+)?)",
+            r"The bound is (met|missed).*, and the bound is (\d+(?:\.\d+)?)(?: \((met|or) as)?",
             sentence,
         )
         if said:
             table.verdict, table.bound = said[1], float(said[2])
+            table.forgiven = None if said[3] == "or" else said[3] == "met"
         said = re.match(
             r"The bound is (met|missed)\b.*between the (shares|rows) of two groups.* is (.*), "
-            r"and at least ([\d.]+) is asked for\.",
+            r"and at least ([\d.]+) is asked for(?: \(met as closely as whole rows allow\))?\.",
             sentence,
         )
         if said:
-            table.asked = said[2], said[1] == "met", float(said[4])
+            forgiven = "as closely as" in sentence
+            table.asked = said[2], said[1] == "met", float(said[4]), forgiven
             # Beside the figure, the sentence says no more than the figure or the verdict.
             figure = table.ratio if said[2] == "shares" else table.balance[:5]
             known = f"{'at least' if said[1] == 'met' else 'below'} {said[4]}"
             assert said[3] in (figure, known, "hidden")
-        most = re.search(r"The groups differ most in cluster (\S+), which", self.words)
-        table.most = most and most[1]
-        for portrait in self.root.find("article", _class="portrait"):
-            if "Too few rows" not in portrait.text:
-                table.described.append(portrait.find("h3")[0].text.removeprefix("Cluster "))
-        return table
 
     def shares_of(self, column):
         """Shares of categories of a column, here and in all described rows, in percent."""
@@ -248,15 +265,50 @@ class Reading:
         names = [cell.text for cell in section.find("th")]
         cells = [cell.text for cell in section.find("tr")[1 + i].find("td")]
         row = dict(zip(names, cells, strict=True))
-        table.gap, table.balance, table.verdict = row["gap"], row["balance"], row["verdict"]
-        table.ratio = row["ratio"]
-        table.bound = np.inf if row["bound"] == "none" else float(row["bound"])
+        table.gap, table.balance, table.ratio = row["gap"], row["balance"], row["ratio"]
+        table.filled = int(row["clusters"])
+        noun = re.search(r"with a different bound on the (\w+)", section.text)[1]
+        if noun == "gap":
+            table.verdict = row["verdict"]
+            table.bound = np.inf if row["bound"] == "none" else float(row["bound"])
+        elif row["verdict"] in ("met", "missed"):
+            what = {"ratio": "shares", "balance": "rows"}[noun]
+            # Whether a row was forgiven, at 1, is said of the report's own table only.
+            bound = float(row["bound"])
+            table.asked = what, row["verdict"] == "met", bound, None if bound == 1 else False
         for script in self.root.find("script", **{"data-chart": "chart-front"}):
             for point in json.loads(script.text)["data"]["values"]:
                 if point["index"] == i:
-                    assert point["figure"] == float(row["gap"].removeprefix("at most "))
-                    assert f"gap {row['gap']}," in point["tip"]
+                    assert row["verdict"] != "hidden"
+                    assert point["figure"] == float(row[noun].removeprefix("at most "))
+                    assert f"{noun} {row[noun]}," in point["tip"]
         return table
+
+
+class HeldOut:
+    """What a page says of held-out rows, which have no table."""
+
+    def __init__(self, html, n_clusters):
+        words = Tree(html).root.find("body")[0].text
+        said = re.search(r"Observed on [\d,]+ held-out rows \((.+?)\): (.+?)\. The st", words)
+        self.groups = [part.split()[0] for part in said[1].split(", ")]
+        self.sizes = {part.split()[0]: number(part.split()[1]) for part in said[1].split(", ")}
+        self.names = [str(k) for k in range(n_clusters)]
+        table = Cells()
+        self.tables = [table]
+        sentence = re.search(r"The bound is (.+?) on held-out rows, and (.+?)\. [A-Z]", words)
+        # In the sentence, a gap is cut at a bound that is met.
+        seen = said[2]
+        missed = sentence[1].startswith(("missed on held-out", "met on the rows of the fit; held"))
+        bound = float(re.findall(r"\d+(?:\.\d+)?", sentence[2])[0])
+        if "is asked for" in words:
+            table.asked = "shares", not missed, bound, None if bound == 1 else False
+            if seen != "hidden":
+                table.ratio = seen.removeprefix("at least ")
+                table.ratio_step = 0.01 if min(self.sizes.values()) >= 1000 else 0.1
+        else:
+            table.verdict, table.bound = "missed" if missed else "met", bound
+            table.gap = seen
 
 
 class Program:
@@ -264,7 +316,7 @@ class Program:
 
     def __init__(self):
         self.low, self.high, self.whole, self.lines = [], [], [], []
-        self.constraint = None
+        self.found = []  # solutions of former questions
 
     def variable(self, low, high, *, whole=True):
         self.low.append(low)
@@ -277,25 +329,38 @@ class Program:
         self.lines.append((terms, low, high))
 
     def extreme(self, variable, sign):
-        """The smallest (1) or largest (-1) value of a variable; None if nothing fits at all."""
-        found = self._solve(variable, sign, self.low, self.high)
-        return None if found is None else round(found)
+        """The smallest (1) or largest (-1) value of a variable."""
+        return round(self._solve(variable, sign, self.low, self.high)[variable])
 
-    def allows(self, variable, value):
+    def allows(self, variable, least, most):
+        """Whether a variable may be between two ends."""
         low, high = list(self.low), list(self.high)
-        low[variable] = high[variable] = value
-        return self._solve(variable, 1, low, high) is not None
+        low[variable], high[variable] = max(low[variable], least), min(high[variable], most)
+        return low[variable] <= high[variable] and self._solve(variable, 0, low, high) is not None
+
+    def fits(self, values):
+        """Whether variables may have these values, all at once."""
+        low, high = list(self.low), list(self.high)
+        for variable, value in values.items():
+            low[variable] = high[variable] = value
+        return self._solve(next(iter(values)), 0, low, high) is not None
+
+    def values(self, variable):
+        """Values of a variable in the solutions that are known."""
+        return {round(point[variable]) for point in self.found}
+
+    @cached_property
+    def constraint(self):
+        matrix = np.zeros((len(self.lines), len(self.low)))
+        for i, (terms, _, _) in enumerate(self.lines):
+            for v, factor in terms:
+                matrix[i, v] += factor
+        # HiGHS allows 1e-6 by itself; ends of intervals are open to a last digit.
+        lows = [a - 1e-9 for _, a, _ in self.lines]
+        highs = [b + 1e-9 for _, _, b in self.lines]
+        return LinearConstraint(csr_array(matrix), lows, highs)
 
     def _solve(self, variable, sign, low, high):
-        if self.constraint is None:
-            matrix = np.zeros((len(self.lines), len(low)))
-            for i, (terms, _, _) in enumerate(self.lines):
-                for v, factor in terms:
-                    matrix[i, v] += factor
-            # HiGHS allows 1e-6 by itself; ends of intervals are open to a last digit.
-            lows = [a - 1e-9 for _, a, _ in self.lines]
-            highs = [b + 1e-9 for _, _, b in self.lines]
-            self.constraint = LinearConstraint(csr_array(matrix), lows, highs)
         goal = np.zeros(len(low))
         goal[variable] = sign
         found = milp(
@@ -305,12 +370,28 @@ class Program:
             integrality=self.whole,
         )
         assert found.status in (0, 2), found.message
-        return sign * found.fun if found.status == 0 else None
+        if found.status == 2:
+            return None
+        self.found.append(found.x)
+        return found.x
 
 
-def open_ends(program, variable, low, high):
-    """Whether a count stays unknown: it may be 1, 2, 3 and 4, or is open over 5 rows."""
-    return high - low >= 5 or all(program.allows(variable, v) for v in (1, 2, 3, 4))
+def is_open(program, variable):
+    """Whether a count stays unknown: it may be 1, 2, 3 and 4, or is open over 5 rows.
+
+    Two solutions show that. So those of other counts, and a solution 5 rows away, save most of the
+    programs that look for the ends.
+    """
+    known = program.values(variable)
+    if known and (max(known) - min(known) >= 5 or known >= {1, 2, 3, 4}):
+        return True
+    if known and (
+        program.allows(variable, min(known) + 5, np.inf)
+        or program.allows(variable, -np.inf, max(known) - 5)
+    ):
+        return True
+    low, high = (program.extreme(variable, sign) for sign in (1, -1))
+    return high - low >= 5 or all(program.allows(variable, v, v) for v in (1, 2, 3, 4))
 
 
 class Attack:
@@ -332,71 +413,68 @@ class Attack:
 
     def _table(self, table, counts, resolution):
         p, groups, sizes = self.program, self.reading.groups, self.reading.sizes
-        names = [str(k) for k in range(self.reading.n_clusters)]
+        names = self.reading.names
         x = {(g, k): p.variable(0, sizes[g]) for g in groups for k in names}
         for g in groups:
             p.line([(x[g, k], 1) for k in names], sizes[g], sizes[g])
+        filled = {k: p.variable(0, 1) for k in names}
+        if table.filled is not None:
+            p.line([(v, 1) for v in filled.values()], table.filled, table.filled)
         for k in names:
-            column = [(x[g, k], 1) for g in groups]
-            if k in table.clusters:
-                most = 0 if table.empty[k] else LARGE
-                p.line(column, min(most, 1), most)
-            if table.sizes.get(k):
-                p.line(column, *table.sizes[k])
-            if table.cluster_shares.get(k):
-                p.line(column, *(e * self.reading.n_rows / 100 for e in table.cluster_shares[k]))
-            if k in table.described:
-                p.line(column, 10, LARGE)
-        for (g, k), ends in table.counts.items():
-            if ends:
-                p.line([(x[g, k], 1)], *ends)
-        for (g, k), ends in table.rates.items():
-            if ends:
-                p.line([(x[g, k], 1)], *(e * sizes[g] / 100 for e in ends))
-        for g, k, ends in table.shares:
-            column = [(x[h, k], 1) for h in groups]
-            p.line([(x[g, k], 1), *((v, -ends[0]) for v, _ in column)], 0, LARGE)
-            p.line([(x[g, k], 1), *((v, -ends[1]) for v, _ in column)], -LARGE, 0)
-        self._gaps(table, x, names, counts, resolution)
+            here = [(x[g, k], 1) for g in groups]
+            least = max(1, table.least_size.get(k, 1))
+            p.line([*here, (filled[k], -least)], 0, LARGE)
+            p.line([*here, (filled[k], -LARGE)], -LARGE, 0)
+            if k in table.empty or any(k in column for column in table.columns):
+                p.line([(filled[k], 1)], k not in table.empty, k not in table.empty)
+        sums = {
+            column: {g: [(x[g, k], 1) for k in column] for g in groups} for column in table.columns
+        }
+        for column, rows in sums.items():
+            together = [term for terms in rows.values() for term in terms]
+            p.line(together, *table.sizes[column])
+            n_rows = self.reading.n_rows
+            p.line(together, *(e * n_rows / 100 for e in table.column_shares[column]))
+        for (g, column), ends in table.counts.items():
+            p.line(sums[column][g], *ends)
+        for (g, column), ends in table.rates.items():
+            p.line(sums[column][g], *(e * sizes[g] / 100 for e in ends))
+        for g, column, ends in table.shares:
+            together = [term for terms in sums[column].values() for term in terms]
+            p.line([*sums[column][g], *((v, -ends[0]) for v, _ in together)], 0, LARGE)
+            p.line([*sums[column][g], *((v, -ends[1]) for v, _ in together)], -LARGE, 0)
+        self._gaps(table, x, counts, resolution)
+        self._all_ratios(table, x, filled)
+        return x
+
+    def _all_ratios(self, table, x, filled):
+        groups, names = self.reading.groups, self.reading.names
         if span(table.balance):
-            low, high = span(table.balance)
-            ratios = []
-            for k in names:
-                if table.empty.get(k):
-                    continue
-                for g in groups:
-                    for h in groups:
-                        if g != h:
-                            p.line([(x[g, k], 1), (x[h, k], -low)], 0, LARGE)
-                            here = p.variable(0, 1)
-                            p.line([(x[g, k], 1), (x[h, k], -high), (here, LARGE)], -LARGE, LARGE)
-                            ratios.append((here, 1))
-            p.line(ratios, 1, LARGE)
-        if table.ratio != "hidden":
+            self._ratios(x, filled, groups, names, *span(table.balance), scaled=False)
+        if table.ratio not in ("hidden", "not judged"):
             low = float(table.ratio)
-            # Rounded down.
-            self._ratios(table, x, groups, names, low, low + 0.001)
+            self._ratios(x, filled, groups, names, low, low + table.ratio_step)
         if table.asked is not None:
-            what, met, bound = table.asked
-            ends = (bound, None) if met else (None, bound)
-            self._ratios(table, x, groups, names, *ends, scaled=what == "shares")
+            what, met, bound, forgiven = table.asked
+            scaled = what == "shares"
+            if met and forgiven is False:
+                self._ratios(x, filled, groups, names, bound, None, scaled=scaled)
+            elif not met or forgiven:
+                self._ratios(x, filled, groups, names, None, bound, scaled=scaled)
         for g, (text, word, cluster) in table.lowest.items():
             places = names if cluster is None else [cluster]
             if text != "hidden":
-                self._ratios(table, x, [g], names, float(text), None)
-                self._ratios(table, x, [g], places, None, float(text) + 0.001)
+                self._ratios(x, filled, [g], names, float(text), None)
+                self._ratios(x, filled, [g], places, None, float(text) + 0.001)
             if word == "at least 0.8":
-                self._ratios(table, x, [g], names, 0.8, None)
+                self._ratios(x, filled, [g], names, 0.8, None)
             elif word == "below 0.8":
-                self._ratios(table, x, [g], places, None, 0.8)
-        return x
+                self._ratios(x, filled, [g], places, None, 0.8)
 
-    def _ratios(self, table, x, groups, names, low, high, *, scaled=True):
+    def _ratios(self, x, filled, groups, names, low, high, *, scaled=True):
         """All ratios of these groups' rates to others' are at least low, and one at most high."""
         p, sizes, found = self.program, self.reading.sizes, []
         for k in names:
-            if table.empty.get(k):
-                continue
             for g in groups:
                 for h in self.reading.groups:
                     scale = sizes[g] / sizes[h] if scaled else 1.0
@@ -408,18 +486,20 @@ class Attack:
                         here = p.variable(0, 1)
                         line = [(x[g, k], 1), (x[h, k], -high * scale), (here, LARGE)]
                         p.line(line, -LARGE, LARGE)
+                        # An empty cluster has no ratio.
+                        p.line([(here, 1), (filled[k], -1)], -1, 0)
                         found.append((here, 1))
         if high is not None:
             p.line(found, 1, LARGE)
 
-    def _gaps(self, table, x, names, counts, resolution):
+    def _gaps(self, table, x, counts, resolution):
         """The gap of each cluster: the mean over pairs of what their rates differ by."""
         p, groups, sizes = self.program, self.reading.groups, self.reading.sizes
         if len(groups) < 2:
             return
         pairs = list(combinations(groups, 2))
         gap = {}
-        for k in names:
+        for k in self.reading.names:
             terms = []
             for g, h in pairs:
                 e, side = p.variable(0, 1, whole=False), p.variable(0, 1)
@@ -432,14 +512,18 @@ class Attack:
                 terms.append((e, 1 / len(pairs)))
             gap[k] = p.variable(0, 1, whole=False)
             p.line([(gap[k], 1), *((v, -f) for v, f in terms)], 0, 0)
-            if table.cluster_gaps.get(k):
-                p.line([(gap[k], 1)], *table.cluster_gaps[k])
+            if table.column_gaps.get((k,)):
+                p.line([(gap[k], 1)], *table.column_gaps[(k,)])
         if table.most is not None:
-            for k in names:
+            for k in self.reading.names:
                 p.line([(gap[table.most], 1), (gap[k], -1)], 0, 1)
+        if table.usual is not None:
+            usual, side = table.usual
+            self._largest(gap, *((0, usual + DIGITS) if side == "below" else (usual - DIGITS, 1)))
         met = max(table.bound, resolution)
         if table.verdict.startswith("met"):
-            self._largest(gap, 0, met)
+            ends = {None: (0, met), True: (table.bound, met), False: (0, table.bound)}
+            self._largest(gap, *ends[table.forgiven])
         if table.verdict == "missed":
             self._largest(gap, met, 1)
         if table.gap.startswith("at most"):
@@ -470,25 +554,22 @@ class Attack:
         p.line(here, 1, LARGE)
 
     def known(self, truth):
-        """Counts that the page gives away, and how many hidden ones there are.
-
-        A hidden count stays unknown if it may be 1, 2, 3 and 4, or any of more than 5 in a row.
-        """
+        """Counts that the page gives away, and how many hidden ones there are."""
         n_hidden, found = 0, []
         for table, (program, x), counts in zip(self.reading.tables, self.cells, truth, strict=True):
-            shown = {(g, k) for g, k, _ in table.shares}
-            shown |= {cell for cell, ends in table.counts.items() if ends}
+            true_counts = {
+                cell: int(counts[self.reading.groups.index(cell[0])][int(cell[1])]) for cell in x
+            }
+            # Otherwise the reader has misread something.
+            assert program.fits({x[cell]: n for cell, n in true_counts.items()})
             for (g, k), variable in x.items():
-                true = counts[self.reading.groups.index(g)][int(k)]
-                if table.empty.get(k):
-                    continue
-                if (g, k) in shown:
+                true = true_counts[g, k]
+                if k in table.empty:
+                    assert true == 0
+                elif k in table.shown:
                     assert true >= 5, "a small count is shown"
-                    continue
-                n_hidden += 1
-                low, high = (program.extreme(variable, sign) for sign in (1, -1))
-                assert low is not None, "the true counts must fit what is printed"
-                assert low <= true <= high
-                if not open_ends(program, variable, low, high):
-                    found.append((g, k, low, high, true))
+                else:
+                    n_hidden += 1
+                    if not is_open(program, variable):
+                        found.append((g, k, sorted(program.values(variable)), true))
         return found, n_hidden

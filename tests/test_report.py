@@ -241,8 +241,8 @@ def test_small_cells_are_nowhere_in_the_file():
     assert "Loneliest" not in page.text
     labels = np.where(np.isin(np.arange(4000), [3, 4, 5]), 2, labels)
     words = Page(render(Profile.from_frame(frame, labels, "sex"))).words
-    assert "Cluster 2 size hidden gap hidden f hidden m hidden" in words
-    assert "Cluster 1 2,000 rows, 50.0%" in words
+    assert "Clusters 0, 2 together 1,997 rows, 50.0% f " in words
+    assert "Cluster 1 2,000 rows, 50.0% gap " in words
 
 
 def test_features_are_ranked_by_standardised_difference_and_keep_few_rows_hidden():
@@ -464,11 +464,12 @@ def test_a_met_bound_is_not_said_to_be_more():
     labels[np.flatnonzero(sex == "f")[:3]] = 2
     labels[np.flatnonzero(sex == "m")[:300]] = 2
     profile = Profile.from_frame(frame[["age"]], labels, sex)
-    verdict = judge_counts(profile.counts, profile.groups, 0.06)
-    assert verdict.word == "met"
-    words = Page(render(profile, verdict=verdict)).words
-    assert "The bound is met: " in words
-    assert "is at most 0.0600, and the bound is 0.06." in words
+    for bound, said in ((0.06, "at most 0.0334"), (0.03, "at most 0.0300")):
+        verdict = judge_counts(profile.counts, profile.groups, bound)
+        assert verdict.word == "met"
+        words = Page(render(profile, verdict=verdict)).words
+        assert "The bound is met: " in words
+        assert f"is {said}, and the bound is {bound}." in words
 
 
 def test_one_group_has_nothing_to_compare():

@@ -126,19 +126,19 @@ def test_ratios_of_hidden_counts_are_hidden_and_their_verdict_is_told_where_it_i
     safe = SafeCounts.of(np.array([[3, 120, 877], [400, 60, 540]]))
     (f, m) = group_ratios(safe, ["0", "1", "2"], ["f", "m"]).groups
     assert (f.text, f.ratio, f.word, f.place) == ("hidden", None, "below 0.8", "cluster 0")
-    # 60 of 1,000 against about 120 of 1,000, which are hidden to protect the three.
+    # 60 of 1,000 against about 120 of 1,000, which are shown together with the three.
     assert (m.text, m.word) == ("hidden", "below 0.8")
-    none = SafeCounts.without_cells(np.array([[30, 40], [30, 40]]))
+    none = SafeCounts.nothing(np.array([[30, 40], [30, 40]]))
     assert {row.word for row in group_ratios(none, "01", "fm").groups} == {"hidden"}
     assert {row.place for row in group_ratios(none, "01", "fm").groups} == {""}
 
 
 def test_each_is_told_or_not_by_itself():
     safe = SafeCounts.of(np.array([[3.0, 40.0, 50.0], [60.0, 70.0, 80.0]]))
-    told = safe.tell_each(lambda table: [float(row[0]) for row in table])
-    assert told == [None, 60.0]
-    assert told[1] == safe.tell(lambda table: float(table[1, 0]))
-    assert SafeCounts.without_cells(safe.counts).tell_each(lambda t: t[:, 0]) == [None, None]
+    told = safe.tell_each(lambda table: [float(table[0, 0]), float(table[1, 2])])
+    assert told == [None, 80.0]
+    assert told[1] == safe.tell(lambda table: float(table[1, 2]))
+    assert SafeCounts.nothing(safe.counts).tell_each(lambda t: t[:, 0]) == [None, None]
 
 
 def test_a_ratio_never_looks_better_than_it_is():

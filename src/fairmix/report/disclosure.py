@@ -1,20 +1,25 @@
 """Disclosure: the one room that every number about rows passes on its way to the page.
 
-The page is one release, so what it says as a whole must leave every hidden count open. That is
-shown by *worlds*: tables that differ from the true one in hidden counts only. A figure is printed
-as far as it is the same in all worlds, and a small count has worlds for values from 1 to 6. Whoever
-reads the page cannot tell the worlds apart, so he does not know which of these values is true.
+The page is one release, so what it says as a whole must leave every hidden count open. The unit of
+hiding is the cluster: those with a small count, and at least one more, make the *pool*. The page
+shows the sum of the pool and no number of a cluster in it. A verdict says how groups compare within
+clusters and not how large these are, so rows of all groups can move from one cluster of the pool to
+another while everything that the page says stays true.
+
+Such tables are *worlds*. They differ from the true table in the pool only, and every count of the
+pool has worlds in which it is another number. A figure is printed as far as it is the same in all
+worlds. Whoever reads the page cannot tell them apart, so he does not know which one is true.
 
 Sizes of groups count as known: several tables of a page share them. Hence a row moves only within
 its group. Tables of the same clusters by several attributes share the sizes of the clusters as
-well: what moves in one of them moves in all, and is hidden in all.
+well: they have one pool, and what moves in one of them moves in all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import product
 from math import ceil, floor, inf, log, sqrt
 from typing import TypeVar
 
@@ -22,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairmix.criteria import CRITERIA, smallest_ratio
-from fairmix.report.figures import HIDDEN, amount, at_most, count, value
+from fairmix.report.figures import HIDDEN, amount, at_most, value
 from fairmix.results.certificate import Certificate
 
 __all__ = [
@@ -30,6 +35,7 @@ __all__ = [
     "MANY",
     "SMALLEST",
     "SafeCounts",
+    "SaysOfAll",
     "Share",
     "certified",
     "open_to_readers",
@@ -43,90 +49,77 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+Tables = tuple[FloatArray, ...]  # one for each attribute
 Says = Callable[[FloatArray], Hashable]
 SaysOfAll = Callable[[Sequence[FloatArray]], Hashable]
 T = TypeVar("T", bound=Hashable)
 
 SMALLEST = 5  # a count of fewer rows is hidden
 FEWEST = 10  # a group or a cluster of fewer rows has no counts, means or shares at all
-# A small count may be any number from 1 to this, as far as the page tells. Two more than needed for
-# the small one itself, so that a count beside it, which makes up for it, is open over 5 rows too.
-REACH = 6
 # A gap with four decimals fits one in ten of the counts of groups with so many rows; with fewer
 # rows the decimals would tell the counts.
 MANY = 1000
-TRIES = 8  # counts that are tried to make up for another; the first nearly always does
+TRIES = 4  # clusters that are tried to make up for another; the first nearly always does
+# What a count is changed by until it is open over 5 rows, the most telling first.
+CHANGES = (5, -5, 4, 3, 2, 1, -1, -2, -3, -4)
 STEPS = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2)  # what shares are rounded to multiples of
 
 
 @dataclass(frozen=True, eq=False)
 class SafeCounts:
-    """Counts of groups in clusters, which of them are hidden, and the worlds that keep them so.
+    """Counts of groups in clusters, which clusters are pooled, and the worlds that prove it safe.
 
     Parameters
     ----------
     counts : ndarray of shape (n_groups, n_clusters)
         Rows, or sums of probabilities.
-    hidden : ndarray of bool of the same shape
-        Counts not to show; sizes of groups are shown.
-    changes : tuple of (int, ndarray of shape (n_clusters,))
-        A group and another row of counts for it: each makes one world.
-    has_cells : bool
-        Whether any count is shown. If not, no figure but `gap` is told.
+    pool : ndarray of bool of shape (n_clusters,)
+        Clusters of which only the sum is shown.
+    worlds : tuple of ndarray of shape (n_groups, n_clusters)
+        Other tables that a reader must hold possible.
+    closed : bool
+        Whether nothing is told at all: neither a count nor a figure.
+    silent : bool
+        Whether even what is said in any case, the verdict, would tell a count.
 
     Examples
     --------
     >>> safe = SafeCounts.of(np.array([[3.0, 40.0, 50.0], [60.0, 70.0, 80.0]]))
-    >>> safe.hidden.tolist()
-    [[True, True, False], [False, False, False]]
+    >>> safe.pool.tolist()
+    [True, True, False]
     """
 
     counts: FloatArray
-    hidden: BoolArray
-    changes: tuple[tuple[int, FloatArray], ...]
-    has_cells: bool = True
+    pool: BoolArray
+    worlds: Tables = ()
+    closed: bool = False
+    silent: bool = False
 
     @classmethod
     def of(cls, counts: ArrayLike, says: Says | None = None) -> SafeCounts:
-        """Hide counts until what the page shows, and ``says`` in any case, leaves them open.
+        """Pool clusters until what the page shows, and ``says`` in any case, leaves them open.
 
         ``says`` gives what is said of the table whatever happens, such as a verdict.
         """
+        return safe_attributes([counts], None if says is None else lambda all_: says(all_[0]))[0]
+
+    @classmethod
+    def nothing(cls, counts: ArrayLike, *, silent: bool = False) -> SafeCounts:
+        """Counts of which nothing is told, but for the verdict on them."""
         table = np.asarray(counts, dtype=np.float64)
-        hidden = np.zeros(table.shape, dtype=bool)
-        changes: list[tuple[int, FloatArray]] = []
-        for group, rows in enumerate(table.sum(axis=1)):
-            # Sums of probabilities are whole only up to rounding.
-            enough = round(rows) >= FEWEST
-            found = _protected(table, group, says or (lambda _: None)) if enough else None
-            if found is None:
-                return cls.without_cells(table)
-            hidden[group] = found[0]
-            changes += [(group, row) for row in found[1]]
-        if hidden[:, table.sum(axis=0) > 0].all():
-            return cls.without_cells(table)
-        return cls(table, hidden, tuple(changes))
+        return cls(table, np.ones(table.shape[1], dtype=bool), closed=True, silent=silent)
 
     def first(self, n_groups: int) -> SafeCounts:
         """Those of the first groups; others are on no page."""
         if n_groups == len(self.counts):
             return self
-        changes = tuple((group, row) for group, row in self.changes if group < n_groups)
-        counts, hidden = self.counts[:n_groups], self.hidden[:n_groups]
-        return SafeCounts(counts, hidden, changes, self.has_cells)
-
-    @classmethod
-    def without_cells(cls, counts: ArrayLike) -> SafeCounts:
-        """Counts of which none is shown."""
-        table = np.asarray(counts, dtype=np.float64)
-        return cls(table, np.ones(table.shape, dtype=bool), (), has_cells=False)
+        worlds = tuple(world[:n_groups] for world in self.worlds)
+        return SafeCounts(self.counts[:n_groups], self.pool, worlds, self.closed, self.silent)
 
     @property
-    def worlds(self) -> Iterator[FloatArray]:
-        """Tables that a reader must hold possible, the true one first."""
-        yield self.counts
-        for group, row in self.changes:
-            yield _replaced(self.counts, group, row)
+    def has_cells(self) -> bool:
+        """Whether a count is shown: a pool of all clusters has the sizes of the groups only."""
+        return not self.closed and not self.pool[self.sizes > 0].all()
 
     @property
     def sizes(self) -> FloatArray:
@@ -138,104 +131,65 @@ class SafeCounts:
         """Rows of each group."""
         return np.asarray(self.counts.sum(axis=1))
 
-    @cached_property
-    def size_ends(self) -> tuple[FloatArray, FloatArray]:
-        """Rows that each cluster has in any world, at the least and at the most."""
-        least = most = self.sizes
-        for group, row in self.changes:
-            size = self.sizes + row - self.counts[group]
-            least, most = np.minimum(least, size), np.maximum(most, size)
-        return least, most
+    @property
+    def fewest(self) -> FloatArray:
+        """Rows that a reader knows each cluster to have."""
+        if self.closed:
+            return np.zeros_like(self.sizes)
+        every = [self.sizes, *(world.sum(axis=0) for world in self.worlds)]
+        return np.asarray(np.min(every, axis=0), dtype=np.float64)
+
+    @property
+    def columns(self) -> list[tuple[list[int], FloatArray]]:
+        """What is shown: the counts of each cluster by itself, and of the pool together."""
+        found = [([k], self.counts[:, k]) for k in np.flatnonzero(~self.pool).tolist()]
+        pooled = np.flatnonzero(self.pool & (self.sizes > 0)).tolist()
+        return [*found, (pooled, self.counts[:, pooled].sum(axis=1))] if pooled else found
 
     @property
     def estimate(self) -> FloatArray:
-        """The counts as far as they are shown: hidden ones of a group share what is left evenly."""
+        """The counts as far as they are shown: the clusters of the pool share it evenly."""
         table = self.counts.copy()
-        for row, hidden in zip(table, self.hidden, strict=True):
-            if hidden.any():
-                row[hidden] = row[hidden].mean()
+        for clusters, rows in self.columns:
+            table[:, clusters] = rows[:, None] / len(clusters)
         return table
 
     def tell(self, figure: Callable[[FloatArray], T]) -> T | None:
         """A figure of the table, as it is printed, if every world has the same; None otherwise.
 
-        Every number that is not a shown count, nor made of shown counts alone, comes from here.
+        Every number that is not of a cluster outside the pool comes from here.
         """
-        if not self.has_cells:
-            return None
-        worlds = self.worlds
-        said = figure(next(worlds))
-        return said if all(figure(world) == said for world in worlds) else None
+        return self.tell_each(lambda table: [figure(table)])[0]
 
     def tell_each(self, figures: Callable[[FloatArray], Sequence[T]]) -> list[T | None]:
         """As `tell`, for a figure of each group: each is told or not by itself."""
         if not self.has_cells:
-            return [None] * len(self.counts)
-        worlds = self.worlds
-        first = list(figures(next(worlds)))
-        same = [True] * len(first)
-        for world in worlds:
-            found = figures(world)
-            same = [s and a == b for s, a, b in zip(same, first, found, strict=True)]
-        return [said if told else None for said, told in zip(first, same, strict=True)]
-
-    def count(self, group: int, cluster: int) -> str:
-        """The rows of a group in a cluster."""
-        return HIDDEN if self.hidden[group, cluster] else count(self.counts[group, cluster])
-
-    def size(self, cluster: int) -> str:
-        """The rows of a cluster, rounded as far as it must be."""
-        if not self.hidden[:, cluster].any():
-            return count(self.sizes[cluster])
-        if not self.has_cells:
-            return HIDDEN
-        ends = np.array([end[cluster] for end in self.size_ends])
-        for base in (10, 20, 50, 100, 200, 500, 1000):
-            # Where both ends are rounded to the same, so is all between them.
-            low, high = np.rint(ends / base)
-            # Below ten steps the half of one is more than 5 % of the size: nothing worth saying.
-            if low == high >= 10:
-                return f"{count(low * base)} ± {base // 2}"
-        return HIDDEN
-
-    def share(self, group: int, cluster: int) -> float | None:
-        """The share of a group in a cluster, in percent with one decimal or none."""
-        if self.hidden[group, cluster] or not self.has_cells or not self.sizes[cluster]:
-            return None
-        inside = float(self.counts[group, cluster])
-        if not self.hidden[:, cluster].any():
-            return 100 * inside / float(self.sizes[cluster])
-        low, high = (round(100 * inside / float(end[cluster])) for end in self.size_ends)
-        return low if low == high else None
+            return [None] * max(1, len(self.counts))
+        found = zip(*(figures(table) for table in (self.counts, *self.worlds)), strict=True)
+        return [said if all(other == said for other in others) else None for said, *others in found]
 
     def gap(self, criterion: str, *, cap: float = inf) -> str:
         """The criterion: exact, as an upper bound, or hidden.
 
-        A gap that rests on hidden counts is rounded up to whole rows of the smallest group, never
-        to the nearest: "at most" must stay true. ``cap`` is known to be no less than it.
+        A gap that rests on the pool is rounded up to whole rows of the smallest group, never to
+        the nearest: "at most" must stay true. ``cap`` is known to be no less than it.
         """
-        measure = CRITERIA[criterion]
-
-        def exact(table: FloatArray) -> float:
-            return measure.value(table / table.sum(axis=1, keepdims=True))
-
-        if not self.has_cells:
-            return rounded_up(exact(self.counts), self.group_sizes, cap=cap)
-        said = self.tell(lambda table: value(exact(table)))
+        if self.closed:
+            return HIDDEN if self.silent or cap == inf else at_most(cap)
+        measure, smallest = CRITERIA[criterion], float(self.group_sizes.min())
+        exact = [measure.value(_rates(table)) for table in (self.counts, *self.worlds)]
+        said = {value(gap) for gap in exact}
         for n_rows in (1, 2, 5, 10, 20):
-            if said is not None:
-                break
-            step = n_rows / float(self.group_sizes.min())
-            said = self.tell(lambda table, s=step: at_most(min(_up(exact(table), s), cap)))  # type: ignore[misc]
-        return said or (HIDDEN if cap == inf else at_most(cap))
+            if len(said) == 1:
+                return said.pop()
+            said = {at_most(min(_up(gap, n_rows / smallest), cap)) for gap in exact}
+        if len(said) > 1:
+            return HIDDEN if cap == inf else at_most(cap)
+        return said.pop()
 
     def balance(self) -> str:
         """Smallest ratio of two groups in a cluster."""
         return self.tell(lambda table: value(smallest_ratio(table))) or HIDDEN
-
-    def cluster_gaps(self, criterion: str) -> FloatArray:
-        """What each cluster adds to the criterion, (n_clusters,), not for showing."""
-        return _cluster_gaps(self.counts, criterion)
 
 
 def safe_tables(
@@ -243,19 +197,30 @@ def safe_tables(
 ) -> list[list[SafeCounts]]:
     """The tables of one page, by attribute, with what is said of them in any case.
 
-    Equal tables, such as those of two bounds that are met alike, hide the same counts, so that none
+    Equal tables, such as those of two bounds that are met alike, have the same pool, so that none
     shows what another hides.
     """
     keys = [tuple(np.asarray(t, dtype=np.float64).tobytes() for t in ts) for ts, _ in pages]
-    found = {}
-    for key, (tables, _) in zip(keys, pages, strict=True):
-        if key not in found:
-            every = [says for k, (_, says) in zip(keys, pages, strict=True) if k == key and says]
-            found[key] = safe_attributes(tables, lambda t, e=every: tuple(s(t) for s in e))  # type: ignore[misc]
+    said: dict[tuple[bytes, ...], list[SaysOfAll]] = {key: [] for key in keys}
+    for key, (_, says) in zip(keys, pages, strict=True):
+        said[key] += [says] if says else []
+    found = {
+        key: safe_attributes(tables, _together(said[key]))
+        for key, (tables, _) in dict(zip(keys, pages, strict=True)).items()
+    }
     return [found[key] for key in keys]
 
 
-def safe_attributes(counts: Sequence[ArrayLike], says: SaysOfAll) -> list[SafeCounts]:
+def _together(every: Sequence[SaysOfAll]) -> SaysOfAll:
+    """All that is said of the same tables."""
+
+    def said(tables: Sequence[FloatArray]) -> Hashable:
+        return tuple(says(tables) for says in every)
+
+    return said
+
+
+def safe_attributes(counts: Sequence[ArrayLike], says: SaysOfAll | None = None) -> list[SafeCounts]:
     """Tables of the same rows and clusters, one for each attribute.
 
     The columns of all tables add up to the same: rows of groups that are not shown are a row, too.
@@ -264,60 +229,168 @@ def safe_attributes(counts: Sequence[ArrayLike], says: SaysOfAll) -> list[SafeCo
     Examples
     --------
     >>> sex, region = [[3.0, 40.0, 57.0], [60.0, 70.0, 80.0]], [[63.0, 110.0, 137.0]]
-    >>> safe = safe_attributes([sex, region], lambda tables: None)
-    >>> [one.hidden.tolist() for one in safe]
-    [[[True, True, False], [False, False, False]], [[True, True, False]]]
+    >>> [safe.pool.tolist() for safe in safe_attributes([sex, region])]
+    [[True, True, False], [True, True, False]]
     """
-    tables = [np.asarray(table, dtype=np.float64) for table in counts]
-
-    def said(own: int, world: FloatArray) -> Hashable:
-        """Of all tables, where one is another and the others follow it."""
-        change = world.sum(axis=0) - tables[own].sum(axis=0)
-        worlds = []
-        for other, table in enumerate(tables):
-            found = _followed(table, change)
-            if other != own and found is None:
-                return object()  # equal to nothing: there is no such world
-            worlds.append(world if other == own or found is None else _replaced(table, *found))
-        return says(worlds)
-
-    alone = [
-        SafeCounts.of(table, lambda world, own=own: said(own, world))  # type: ignore[misc]
-        for own, table in enumerate(tables)
-    ]
-    hidden = [safe.hidden.copy() for safe in alone]
-    changes = [list(safe.changes) for safe in alone]
-    for own, safe in enumerate(alone):
-        for group, row in safe.changes:
-            change = row - tables[own][group]
-            for other, table in enumerate(tables):
-                if other != own:
-                    found = _followed(table, change)
-                    assert found is not None  # `said` has asked
-                    changes[other].append(found)
-                    hidden[other][found[0], change != 0] = True
+    tables = tuple(np.asarray(table, dtype=np.float64) for table in counts)
+    # Sums of probabilities are whole only up to rounding. If one attribute has too few rows to
+    # show, what others show of the clusters would tell its counts.
+    shown = all((np.rint(table.sum(axis=1)) >= FEWEST).all() for table in tables)
+    found = _pooled(tables, says or (lambda _: None)) if shown else None
+    if found is None:
+        return [SafeCounts.nothing(table, silent=shown) for table in tables]
+    pool, worlds = found
     return [
-        SafeCounts(safe.counts, hides, tuple(worlds))
-        if safe.has_cells and not hides[:, safe.sizes > 0].all()
-        else SafeCounts.without_cells(safe.counts)
-        for safe, hides, worlds in zip(alone, hidden, changes, strict=True)
+        SafeCounts(table, pool, tuple(world[a] for world in worlds))
+        for a, table in enumerate(tables)
     ]
 
 
-def _followed(table: FloatArray, change: FloatArray) -> tuple[int, FloatArray] | None:
-    """A group, and its row when the sizes of the clusters change; None where none can."""
-    # The largest group first: always the same one, so that few counts are hidden for its sake.
-    for group in np.argsort(-table.sum(axis=1), kind="stable").tolist():
-        row = table[group] + change
-        if (row >= 0).all():
-            return group, row
+def _pooled(tables: Tables, says: SaysOfAll) -> tuple[BoolArray, list[Tables]] | None:
+    """The smallest pool that is safe, and its worlds; None where not even all clusters are."""
+    cells = np.vstack(tables)
+    filled = cells.sum(axis=0) > 0  # an empty cluster hides nobody
+    small = filled & (cells < SMALLEST).any(axis=0)
+    pool = np.zeros(len(filled), dtype=bool)
+    if not small.any():
+        return pool, []
+    # The smallest first, after those that must be in it. The place breaks ties: pages repeat.
+    order = sorted(
+        np.flatnonzero(filled).tolist(), key=lambda k: (not small[k], cells[:, k].sum(), k)
+    )
+    for n_pooled in _growing(int(small.sum()), len(order)):
+        chosen = order[:n_pooled]
+        if (cells[:, chosen].sum(axis=1) < FEWEST).any():
+            continue
+        worlds = _worlds(tables, chosen, says)
+        if worlds is not None:
+            pool[chosen] = True
+            return pool, worlds
     return None
 
 
-def _replaced(table: FloatArray, group: int, row: FloatArray) -> FloatArray:
-    world = table.copy()
-    world[group] = row
-    return world
+def _growing(first: int, last: int) -> Iterator[int]:
+    """Sizes of pools to try, at least two clusters: by one, two, four, ..., and all."""
+    size, step = max(2, first), 1
+    while size < last:
+        yield size
+        size, step = size + step, 2 * step
+    if last > 1:
+        yield last
+
+
+def _worlds(tables: Tables, pool: Sequence[int], says: SaysOfAll) -> list[Tables] | None:
+    """Tables that a reader must hold possible; None where a count of the pool is not open."""
+    worlds, said = _Worlds(tables), says(tables)
+    for a, table in enumerate(tables):
+        for cell in product(range(len(table)), pool):
+            rows = float(table[cell])
+            # A small count may be any small count; one beside it is open over as many rows.
+            wanted = [float(n) for n in range(1, SMALLEST)] if rows < SMALLEST else []
+            for n in (*wanted, *(rows + change for change in CHANGES)):
+                if n not in wanted and worlds.leave_open(a, cell):
+                    break
+                if not worlds.have(a, cell, n):
+                    worlds.add(_world(tables, a, cell, n, pool, lambda w: says(w) == said))
+            if not worlds.leave_open(a, cell):
+                return None
+    return worlds.found
+
+
+class _Worlds:
+    """Worlds, and the numbers that each count is in them."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.found: list[Tables] = []
+        self._least, self._most = [t.copy() for t in tables], [t.copy() for t in tables]
+        self._small = [np.stack([t == n for n in range(1, SMALLEST)]) for t in tables]
+
+    def add(self, world: Tables | None) -> None:
+        if world is None:
+            return
+        self.found.append(world)
+        for a, table in enumerate(world):
+            np.minimum(self._least[a], table, out=self._least[a])
+            np.maximum(self._most[a], table, out=self._most[a])
+            for n, seen in enumerate(self._small[a], 1):
+                seen |= table == n
+
+    def have(self, a: int, cell: tuple[int, int], rows: float) -> bool:
+        return rows in range(1, SMALLEST) and bool(self._small[a][int(rows) - 1][cell])
+
+    def leave_open(self, a: int, cell: tuple[int, int]) -> bool:
+        spread = self._most[a][cell] - self._least[a][cell]
+        return bool(spread >= SMALLEST or all(seen[cell] for seen in self._small[a]))
+
+
+def _world(
+    tables: Tables,
+    a: int,
+    cell: tuple[int, int],
+    rows: float,
+    pool: Sequence[int],
+    is_said: Callable[[Tables], bool],
+) -> Tables | None:
+    """Tables with another number in one cell; None where the page would say something else."""
+    own, (g, k) = tables[a], cell
+    sizes = own.sum(axis=1)
+    others = sorted((c for c in pool if c != k), key=lambda c: -own[g, c])
+    for partner in others[:TRIES] if rows >= 0 else ():
+        moves = _moves(own[g], rows - own[g, k], sorted(others, key=lambda c: c != partner))
+        # The other groups follow in proportion, or to the same rate, or stay where they are.
+        ways = [
+            [np.rint(n * sizes / sizes[g]) for _, n in moves],
+            [np.zeros(len(sizes)) for _ in moves],
+        ]
+        if len(moves) == 1:
+            ways.insert(1, [np.rint(rows * sizes / sizes[g]) - own[:, k]])
+        for way in ways if moves else ():
+            for amounts, (_, n) in zip(way, moves, strict=True):
+                amounts[g] = n
+            world = _moved(tables, a, k, [c for c, _ in moves], way)
+            if world is not None and is_said(world):
+                return world
+    return None
+
+
+def _moves(row: FloatArray, change: float, others: Sequence[int]) -> list[tuple[int, float]]:
+    """Clusters that so many rows of a group come from, or go to; none where these have too few."""
+    moves = []
+    for cluster in others:
+        n_rows = min(change, float(row[cluster]))
+        moves.append((cluster, n_rows))
+        change -= n_rows
+        if change <= 0:
+            return moves
+    return []
+
+
+def _moved(
+    tables: Tables, a: int, k: int, sources: Sequence[int], way: Sequence[FloatArray]
+) -> Tables | None:
+    """Tables after rows of each group of attribute ``a`` have moved; None where there are none."""
+    world = tuple(table.copy() for table in tables)
+    for source, amounts in zip(sources, way, strict=True):
+        for b, table in enumerate(world):
+            moved = amounts if b == a else _split(float(amounts.sum()), table.sum(axis=1))
+            table[:, k] += moved
+            table[:, source] -= moved
+    if any((table < 0).any() for table in world):
+        return None
+    # How many clusters have rows is on the page.
+    same = ((world[0].sum(axis=0) > 0) == (tables[0].sum(axis=0) > 0)).all()
+    return world if same else None
+
+
+def _split(rows: float, sizes: FloatArray) -> FloatArray:
+    """A number of rows as whole parts in proportion to sizes."""
+    ends = np.rint(rows * np.cumsum(sizes) / sizes.sum())
+    ends[-1] = rows
+    return np.diff(ends, prepend=0.0)
+
+
+def _rates(table: FloatArray) -> FloatArray:
+    return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
 def rounded_up(number: float, sizes: ArrayLike, *, rows: int = 1, cap: float = inf) -> str:
@@ -472,80 +545,6 @@ def open_to_readers(low: float, high: float) -> bool:
     return (low <= 1 and high >= SMALLEST - 1) or high - low >= SMALLEST
 
 
-def _protected(
-    table: FloatArray, group: int, says: Says
-) -> tuple[BoolArray, list[FloatArray]] | None:
-    """Counts of a group to hide, and rows of other worlds; None where not even all are enough."""
-    row = table[group]
-    filled = np.flatnonzero(table.sum(axis=0) > 0)  # an empty cluster hides nobody
-    hidden = np.zeros(len(row), dtype=bool)
-    small = filled[row[filled] < SMALLEST]
-    if not len(small):
-        return hidden, []
-    # The smallest are hidden first. The place breaks ties, so that pages repeat.
-    order = filled[np.argsort(row[filled], kind="stable")]
-    for n_hidden in range(max(2, len(small)), len(order) + 1):
-        chosen = order[:n_hidden]
-        if row[chosen].sum() < REACH:
-            continue
-        worlds = [row]
-        for cell in small:
-            for rows in range(1, REACH + 1):
-                worlds += _with(table, group, cell, rows, chosen, says)
-        # Most of the larger ones have made up for a small one by now.
-        for cell in chosen:
-            for more in (5, -5, 3, -3):
-                if not _covered(worlds, cell):
-                    worlds += _with(table, group, cell, row[cell] + more, chosen, says)
-        if all(_covered(worlds, cell) for cell in chosen):
-            hidden[chosen] = True
-            return hidden, worlds[1:]
-    return None
-
-
-def _with(
-    table: FloatArray,
-    group: int,
-    cell: np.intp,
-    rows: float,
-    chosen: NDArray[np.intp],
-    says: Says,
-) -> list[FloatArray]:
-    """The row of a group with another count in one cell, made up for in other hidden ones.
-
-    A list of one row, or of none where what the page says would differ.
-    """
-    if rows < 0 or table[group, cell] == rows:
-        return []
-    others = [int(c) for c in chosen[::-1] if c != cell]  # the largest first
-    said = says(table)
-    for first in others[:TRIES]:
-        world = table.copy()
-        left = rows - world[group, cell]
-        world[group, cell] = rows
-        for other in (first, *(c for c in others if c != first)):
-            taken = min(left, world[group, other])
-            world[group, other] -= taken
-            left -= taken
-            # How many clusters have rows is on the page.
-            if left <= 0:
-                break
-        filled = ((world.sum(axis=0) > 0) == (table.sum(axis=0) > 0)).all()
-        if left == 0 and filled and says(world) == said:
-            return [world[group]]
-    return []
-
-
-def _covered(worlds: list[FloatArray], cell: np.intp) -> bool:
-    values = {float(world[cell]) for world in worlds}
-    return {1.0, 2.0, 3.0, 4.0} <= values or max(values) - min(values) >= SMALLEST
-
-
 def _up(number: float, step: float) -> float:
     # The small amount keeps a multiple that is off in its last digit from going up a whole step.
     return ceil(number / step - 1e-9) * step
-
-
-def _cluster_gaps(table: FloatArray, criterion: str) -> FloatArray:
-    rates = table / table.sum(axis=1, keepdims=True)
-    return np.array([CRITERIA[criterion].value(rates[:, [k]]) for k in range(rates.shape[1])])

@@ -133,14 +133,14 @@ def render(
         tables = _complete(front, tables)
     # With the counts of the others, a verdict about groups that are not in the table tells theirs.
     safes = [
-        SafeCounts.without_cells(safe.first(len(p.profile.groups)).counts)
+        SafeCounts.nothing(safe.first(len(p.profile.groups)).counts)
         if p.tiny or len(p.profile.groups) < 2
         else safe.first(len(p.profile.groups))
         for p, safe in zip(parts, first, strict=True)
     ]
     every = [*safes, *(table for point in tables for table in point)]
     # Sums of squares and likelihoods tell how far the rows of such clusters are from the others.
-    alone = any(((t.size_ends[0] < FEWEST) & (t.sizes > 0)).any() for t in every)
+    alone = any(((t.fewest < FEWEST) & (t.sizes > 0)).any() for t in every)
     blocks = [
         _block(p, safe, criterion, described=len(parts) == 1)
         for p, safe in zip(parts, safes, strict=True)
@@ -170,7 +170,7 @@ def render(
         "fewest": FEWEST,
     }
     if model is not None and len(model.history_) > 1:
-        hidden = any(safe.hidden.any() for safe in safes)
+        hidden = any(safe.pool.any() for safe in safes)
         drawn = convergence_charts(model, is_bounded(model), objective=not alone, gap=not hidden)
         for i, chart in enumerate(drawn):
             charts[f"convergence-{i}"] = chart
@@ -288,7 +288,7 @@ def _complete(front: ParetoFront, tables: list[list[SafeCounts]]) -> list[list[S
     """
     if not any(m.fitted_.groups.attributes and m.unjudged_groups_ for m in front.models):
         return tables
-    return [[SafeCounts.without_cells(table.counts) for table in point] for point in tables]
+    return [[SafeCounts.nothing(table.counts) for table in point] for point in tables]
 
 
 def _worst(texts: Sequence[str], *, at_least: bool) -> str:
@@ -321,7 +321,8 @@ def _front(
         )
         for p, m in zip(tables, front.models, strict=True)
     ] or [value(row.gap) for row in front.rows]
-    chosen = _chosen(front, model)
+    silents = [any(t.silent for t in p) for p in tables] or [False] * len(front.rows)
+    chosen = _chosen(front, model, silents)
     balances = [_worst([t.balance() for t in p], at_least=True) for p in tables] or [
         value(row.balance) for row in front.rows
     ]
@@ -343,10 +344,10 @@ def _front(
             "cost": cell("cost", row.cost) if row.cost == row.cost else "none",
             "nll": value(row.nll),
             "clusters": row.non_empty,
-            "verdict": row.verdict,
+            "verdict": HIDDEN if silent else row.verdict,
         }
-        for row, gap, ratio, balance, text in zip(
-            front.rows, gaps, ratios, balances, bounded, strict=True
+        for row, gap, ratio, balance, text, silent in zip(
+            front.rows, gaps, ratios, balances, bounded, silents, strict=True
         )
     ]
     bars = min(BARS, FRONT_BARS // max(1, sum(map(len, tables))))
@@ -384,15 +385,15 @@ def _front(
     }
 
 
-def _chosen(front: ParetoFront, model: FairMixture | None) -> int:
-    """The point of the report's model, else the tightest bound that is met."""
+def _chosen(front: ParetoFront, model: FairMixture | None, silents: Sequence[bool]) -> int:
+    """The point of the report's model, else the tightest bound that is said to be met."""
     if model is not None and model.fairness_strength == "auto":
         limit = model.fitted_.rule.limit
         if limit is not None and not isinstance(limit, ByAttribute):
             for i, row in enumerate(front.rows):
                 if (row.rule, row.bound) == (limit.parameter, limit.bound):
                     return i
-    return next((i for i, row in enumerate(front.rows) if row.met), 0)
+    return next((i for i, row in enumerate(front.rows) if row.met and not silents[i]), 0)
 
 
 def _caps(model: FairMixture) -> list[float]:

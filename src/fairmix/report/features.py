@@ -69,7 +69,7 @@ def portraits(
     >>> portraits(profile, [SafeCounts.of(profile.counts)], [0])[0].numbers[0].difference
     -1.0
     """
-    fewest = np.min([safe.size_ends[0] for safe in tables], axis=0)
+    fewest = np.min([safe.fewest for safe in tables], axis=0)
     # All of them, chosen or not: "all" is the same for every choice.
     described = [k for k in range(profile.n_clusters) if fewest[k] >= FEWEST]
     numbers: dict[int, list[Feature]] = {k: [] for k in described}

@@ -15,7 +15,7 @@ from fairmix.criteria import LIMITS, MaxGap
 from fairmix.input.groups import Groups
 from fairmix.report.disclosure import FEWEST, SafeCounts, SaysOfAll
 from fairmix.report.figures import cut
-from fairmix.report.verdict import Box, compared, judged
+from fairmix.report.verdict import NOT_TOLD, Box, compared, judged
 from fairmix.results.fitted import Fairness, Fitted
 from fairmix.results.profile import Profile
 from fairmix.results.verdict import MISSED, NO_BOUND, Verdict, judge_counts
@@ -148,7 +148,10 @@ def said_of(
             _again(table[: len(names)], names, verdict, criterion)
             for table, names, verdict in zip(tables, groups, verdicts, strict=True)
         ]
-        return tuple(one.word for one in found), worst_of_parts(found)
+        # A gap is at most its bound or what whole rows allow, and the page does not say which of
+        # them where a count is hidden. What they allow of a ratio depends on the counts.
+        words = tuple((one.word, one.at_least and one.forgiven) for one in found)
+        return words, worst_of_parts(found)
 
     return said
 
@@ -191,6 +194,8 @@ def overall(
     """The box of several attributes: the verdicts on all, and which is the worst."""
     states = {cut(p.profile.title): b["box"].state for p, b in zip(parts, blocks, strict=True)}
     state = max(states.values(), key=STATES.index)
+    if any(safe.silent for safe in safes):
+        return Box(state, NOT_TOLD, ())
     if all(part.verdict.word == NO_BOUND for part in parts):
         said = f"No bound is set. {len(parts)} attributes are measured, each by itself."
     else:
@@ -205,7 +210,7 @@ def overall(
     # the room has kept the answer the same for all that a reader must hold possible.
     worst = [i for i, s in enumerate(states.values()) if s == state]
     if len(worst) > 1:
-        known = of == "labels" or not any(safe.hidden.any() for safe in safes)
+        known = of == "labels" or not any(safe.pool.any() for safe in safes)
         found = worst_of_parts([part.verdict for part in parts])
         worst = [found] if known and found in worst else []
     notes = tuple(

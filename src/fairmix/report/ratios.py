@@ -99,10 +99,10 @@ def ratio_notes(
     text = smallest_ratio_text(safe)
     word = safe.tell(lambda table: _word(_lowest(table)[0].min()))
     place = safe.tell(where)
-    if place is None or safe.hidden[:, place[1]].any():
+    if place is None or safe.pool[place[1]]:
         known = "" if word is None else f" It is {word}."
-        cluster = "a cluster" if place is None else f"cluster {cut(profile.clusters[place[1]])}"
-        notes = [f"{SMALLEST} is in {cluster}, whose counts are hidden.{known}"]
+        cluster = "a cluster" if place is None else f"cluster {cut(profile.clusters[place[1]])},"
+        notes = [f"{SMALLEST} is in {cluster} whose counts are hidden.{known}"]
         if text != HIDDEN:
             notes = [f"{SMALLEST} is {text}."]
     else:
@@ -155,7 +155,7 @@ def _place(
 ) -> str:
     """The cluster, and the two rates where they are shown."""
     place = f"cluster {cut(str(clusters[k]))}"
-    if g == h or safe.hidden[[g, h], k].any():
+    if g == h or safe.pool[k]:
         return place
     rates = safe.counts[:, k] / safe.group_sizes
     return (

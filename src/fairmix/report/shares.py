@@ -8,13 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmix.criteria import CRITERIA
 from fairmix.report.disclosure import SafeCounts
-from fairmix.report.figures import HIDDEN, cut, percent, value
+from fairmix.report.figures import count, cut, percent, value
 from fairmix.results.profile import share_interval
 
 __all__ = ["Bar", "ClusterShares", "Panel", "panel"]
 
+FloatArray = NDArray[np.float64]
+
 COLOURS = 7  # of the palette; more groups use them again, and every bar has its name
+LISTED = 12  # names before "and 8 more"
 LONG = 12  # characters of a name that fit beside a bar
 # With this limit a page of 80 clusters and 12 groups is below 1.5 MB (decision 0011).
 BARS = 360  # of one panel; the smallest clusters are left out of a longer one
@@ -22,21 +26,20 @@ BARS = 360  # of one panel; the smallest clusters are left out of a longer one
 
 @dataclass(frozen=True)
 class Bar:
-    """One group in one cluster; ``share`` is of the cluster, and None where hidden."""
+    """One group in one cluster; ``share`` is of the cluster, ``rate`` of the group."""
 
     group: str
     colour: int
-    share: float | None
+    share: float
     population: float
-    text: str
     count: str
     rate: str
-    interval: tuple[float, float] | None = None
+    interval: tuple[float, float]
 
     @property
-    def label(self) -> str:
-        """What stands beside the bar: the share, or the count where only that is shown."""
-        return f"{self.count} rows" if self.share is None and self.count != HIDDEN else self.text
+    def text(self) -> str:
+        """The share."""
+        return percent(self.share)
 
     @property
     def overall(self) -> str:
@@ -46,24 +49,29 @@ class Bar:
     @property
     def ends(self) -> str:
         """The interval as text."""
-        return "" if self.interval is None else " – ".join(f"{100 * e:.1f}" for e in self.interval)
+        return " – ".join(f"{100 * end:.1f}" for end in self.interval)
 
 
 @dataclass(frozen=True)
 class ClusterShares:
-    """One cluster: its size, what it adds to the gap, and a bar for each group."""
+    """A cluster, or several together: the size, what it adds to the gap, a bar for each group."""
 
+    label: str
     name: str
     size: str
     share: str
     gap: str
-    empty: bool
     bars: tuple[Bar, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no rows."""
+        return not self.bars
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Clusters in the order of their names, the number left out, and the end of the scale.
+    """Clusters in the order of their names, those that are shown together, and the scale's end.
 
     Without clusters where no count is shown.
     """
@@ -96,55 +104,60 @@ def panel(
     """
     if not safe.has_cells:
         return Panel((), 0, 1.0)
-    # By what is shown of their sizes: the order by true sizes would tell more.
-    shown = _largest(safe.estimate.sum(axis=0), max(1, bars // max(1, len(groups))))
-    gaps = safe.cluster_gaps(criterion)
-    rows = tuple(_cluster(safe, k, str(clusters[k]), groups, float(gaps[k])) for k in shown)
-    highest = [bar.interval[1] for row in rows for bar in row.bars if bar.interval is not None]
-    highest += [bar.share for row in rows for bar in row.bars if bar.share is not None]
-    highest += [bar.population for row in rows for bar in row.bars]
+    columns = safe.columns
+    sizes = np.array([rows.sum() for _, rows in columns])
+    shown = _largest(sizes, max(1, bars // max(1, len(groups))))
+    rows = tuple(
+        _cluster(safe, [str(clusters[k]) for k in columns[i][0]], columns[i][1], groups, criterion)
+        for i in shown
+    )
+    highest = [max(bar.interval[1], bar.population) for row in rows for bar in row.bars]
     # Up to the next tenth: with many small groups, bars on a scale to 1
     # would be too short to compare.
     scale = min(1.0, np.ceil(max(highest, default=1.0) * 10) / 10)
-    return Panel(rows, len(clusters) - len(shown), float(scale))
+    return Panel(rows, len(columns) - len(shown), float(scale))
 
 
-def _largest(sizes: NDArray[np.float64], n_shown: int) -> list[int]:
+def _largest(sizes: FloatArray, n_shown: int) -> list[int]:
     return sorted(np.argsort(-sizes, kind="stable")[:n_shown].tolist())
 
 
 def _cluster(
-    safe: SafeCounts, k: int, name: str, groups: Sequence[str], gap: float
+    safe: SafeCounts,
+    names: Sequence[str],
+    counts: FloatArray,
+    groups: Sequence[str],
+    criterion: str,
 ) -> ClusterShares:
-    # A difference of rates needs all counts of the cluster.
-    known = not safe.hidden[:, k].any()
+    size, rows = float(counts.sum()), float(safe.counts.sum())
+    rates = counts / safe.group_sizes
+    # How the groups compare in several clusters together is in no gap.
+    gap = CRITERIA[criterion].value(rates[:, None]) if len(names) == 1 else None
+    ends = zip(*share_interval(counts, np.full_like(counts, size)), strict=True) if size else ()
     return ClusterShares(
-        name=cut(name),
-        size=safe.size(k),
-        share=percent(safe.sizes[k] / safe.counts.sum()) if known else "",
-        gap=value(gap) if known else HIDDEN,
-        empty=bool(safe.sizes[k] == 0),
-        bars=tuple(_bar(safe, g, k, group) for g, group in enumerate(groups)),
+        label=_joined(names),
+        name=f"Cluster {_joined(names)}"
+        if len(names) == 1
+        else f"Clusters {_joined(names)} together",
+        size=count(size),
+        share=percent(size / rows),
+        gap="" if gap is None else value(gap),
+        bars=tuple(
+            Bar(
+                group=cut(group),
+                colour=g % COLOURS,
+                share=float(counts[g] / size),
+                population=float(safe.group_sizes[g] / rows),
+                count=count(counts[g]),
+                rate=percent(rates[g]),
+                interval=(float(low), float(high)),
+            )
+            for g, (group, (low, high)) in enumerate(zip(groups, ends, strict=False))
+        ),
     )
 
 
-def _bar(safe: SafeCounts, g: int, k: int, group: str) -> Bar:
-    inside, size, members = safe.counts[g, k], safe.sizes[k], safe.group_sizes[g]
-    share = safe.share(g, k)
-    known = not safe.hidden[:, k].any()
-    interval = None
-    if known and size:
-        low, high = (float(end) for end in share_interval(inside, size))
-        interval = low, high
-    digits = 1 if known else 0
-    return Bar(
-        group=cut(group),
-        colour=g % COLOURS,
-        # A bar must not be longer than its text says.
-        share=None if share is None else (share if known else round(share)) / 100,
-        population=float(members / safe.counts.sum()),
-        text=HIDDEN if share is None else f"{share:.{digits}f}%",
-        count=safe.count(g, k),
-        rate=HIDDEN if safe.hidden[g, k] else percent(inside / members) if members else "none",
-        interval=interval,
-    )
+def _joined(names: Sequence[str]) -> str:
+    """The name of a cluster, or of those that are shown together."""
+    left = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(cut(name) for name in names[:LISTED]) + left

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
 
 __all__ = [
+    "NOT_TOLD",
     "Box",
     "box",
     "certified_text",
@@ -60,6 +61,10 @@ RATIOS = {"min_ratio": "shares", "min_balance": "rows"}
 CHANCE_OF = {"min_ratio": "rate_ratio", "min_balance": "balance"}
 CLOSE = 1e-9  # two gaps of the same labels differ by rounding only
 LISTED = 12  # names before "and 8 more"
+NOT_TOLD = (
+    "Whether the bound is met is not told: the groups have so few rows that it would tell how many "
+    "of them are in which cluster."
+)
 
 
 @dataclass(frozen=True)
@@ -192,6 +197,8 @@ def box(
     if verdict.word == NO_BOUND:
         said = f"No bound is set. {_capital(measure)} is {safe.gap(criterion)}."
         return Box("measured", said, notes)
+    if safe.silent:
+        return Box("measured", NOT_TOLD, unjudged)
     text = _label_figure(safe, verdict, criterion, model, bool(hidden))
     if model is not None and model.gap_of == "probabilities":
         notes = (f"For the labels it is {text}.", *notes)
@@ -206,7 +213,8 @@ def box(
         )
     # A certificate of a plain model has no bound to be compared with.
     held = None if certificate is None or certificate.verdict.bound == np.inf else certificate
-    return _against_bound(verdict, measure, text, held, notes, shows_sizes=not hidden)
+    allowed = _allowed(verdict, safe, shows_sizes=not hidden)
+    return _against_bound(verdict, measure, text, allowed, held, notes)
 
 
 def _measured(verdict: Verdict, criterion: str) -> str:
@@ -232,7 +240,7 @@ def _soft_figure(model: FairMixture, safe: SafeCounts, verdict: Verdict) -> str:
     """What the rule is on, of the probabilities; near labels, so hidden where they are."""
     if not verdict.at_least:
         return soft_gap(model, safe)
-    return _known(verdict) if safe.hidden.any() else down(verdict.value)
+    return _known(verdict) if safe.pool.any() else down(verdict.value)
 
 
 def _known(verdict: Verdict) -> str:
@@ -261,11 +269,12 @@ def label_gap(
 
 def fit_gap(model: FairMixture, safe: SafeCounts, here: str) -> str:
     """The gap of the labels in the fit, which is ``here`` if it used the rows of the report."""
-    return (
-        here
-        if _same_rows(model, safe)
-        else rounded_up(model.label_gap_, model.fitted_.groups.sizes)
-    )
+    if _same_rows(model, safe):
+        return here
+    # Most rows are the same, so it says much of the counts that are hidden here.
+    if safe.pool.any():
+        return HIDDEN
+    return rounded_up(model.label_gap_, model.fitted_.groups.sizes)
 
 
 def _same_rows(model: FairMixture, safe: SafeCounts) -> bool:
@@ -274,22 +283,20 @@ def _same_rows(model: FairMixture, safe: SafeCounts) -> bool:
 
 
 def soft_gap(model: FairMixture, safe: SafeCounts) -> str:
-    """The gap of the probabilities; near labels, so it is rounded where labels hide counts."""
-    if not safe.hidden.any():
+    """The gap of the probabilities; near labels, so it is hidden where counts of labels are."""
+    if not safe.pool.any():
         return value(model.soft_gap_)
     met = model.gap_of == "probabilities" and model.verdict_ in (MET, MET_FOR_JUDGED)
-    cap = max(model.fitted_.rule.max_gap, float(model.resolution_)) if met else np.inf
-    return rounded_up(model.soft_gap_, model.fitted_.groups.sizes, rows=5, cap=cap)
+    return at_most(max(model.fitted_.rule.max_gap, float(model.resolution_))) if met else HIDDEN
 
 
 def _against_bound(
     verdict: Verdict,
     measure: str,
     text: str,
+    allowed: str,
     held: Certificate | None,
     notes: tuple[str, ...],
-    *,
-    shows_sizes: bool,
 ) -> Box:
     """The verdict on the rows of the report and, where some were held out, on those."""
     state = {MET: "met", MET_FOR_JUDGED: "partly", MISSED: "missed"}[verdict.word]
@@ -297,12 +304,7 @@ def _against_bound(
     asked = f"the bound is {verdict.bound:g}"
     if verdict.at_least:
         asked = f"at least {verdict.bound:g} is asked for"
-    if verdict.forgiven:
-        asked += " (met as closely as whole rows allow"
-        # It follows from the sizes of the groups, so it is told where they are. That of a ratio
-        # follows from the counts of a cluster.
-        told = shows_sizes and not verdict.at_least
-        asked += f", to within {verdict.resolution:.2g})" if told else ")"
+    asked += allowed
     if held is None:
         return Box(state, f"{title}: {measure} is {text}, and {asked}.", notes)
     fresh = held.verdict
@@ -333,6 +335,19 @@ def _against_bound(
     if left:
         notes = (f"Not judged among the held-out rows: {left}.", *notes)
     return Box(state, f"{title}: {measure} is {text}, and {asked}.", notes)
+
+
+def _allowed(verdict: Verdict, safe: SafeCounts, *, shows_sizes: bool) -> str:
+    """That a bound is met only as closely as whole rows allow, or may be."""
+    # What they allow of a ratio follows from the counts of a cluster, so nothing of it is told but
+    # whether a bound needed it. That of a gap follows from the sizes of the groups.
+    if verdict.at_least or not shows_sizes:
+        return " (met as closely as whole rows allow)" if verdict.forgiven else ""
+    # Whether a gap needed it would say much of counts that are hidden.
+    if safe.pool.any() and verdict.holds and verdict.resolution > verdict.bound:
+        return f" (or as close to it as whole rows allow, which is {verdict.resolution:.2g})"
+    allowed = f" (met as closely as whole rows allow, to within {verdict.resolution:.2g})"
+    return allowed if verdict.forgiven else ""
 
 
 def held_sizes(held: Certificate) -> list[int]:
@@ -381,7 +396,7 @@ def _where(profile: Profile, safe: SafeCounts, criterion: str) -> tuple[str, ...
         return int(np.argmax(gaps)) if max(gaps) > 0 else -1
 
     k = safe.tell(most)
-    if k is None or (k >= 0 and safe.hidden[:, k].any()):
+    if k is None or (k >= 0 and safe.pool[k]):
         return ("The groups differ most in a cluster whose counts are hidden.",)
     if k < 0:
         return ()

@@ -75,8 +75,8 @@ class Verdict:
     @property
     def forgiven(self) -> bool:
         """Whether the bound is met only as closely as whole rows allow."""
-        beyond = self.value < self.bound if self.at_least else self.value > self.bound
-        return self.holds and beyond
+        holds = reaches if self.at_least else within
+        return self.holds and not holds(self.value, self.bound)
 
     @property
     def holds(self) -> bool:
