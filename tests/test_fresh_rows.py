@@ -274,10 +274,12 @@ def test_fresh_rows_that_equal_training_rows_stay_silent(sizes, skew, single):
         seen = remembered(rows)
         assert seen.single == pytest.approx(single, abs=0.15)
         for n_rows in (1, 30, 500, 2000):
-            assert not seen.hold(Rows(None, discrete(n_rows, levels, rng)))
-        assert seen.hold(Rows(None, rows)) == (len(sizes) > 2), "of 4 kinds, any table is like it"
-        assert seen.hold(Rows(None, rows[rng.permutation(2000)])) == (len(sizes) > 2)
-        assert seen.hold(Rows(None, rows[:500])) == (single > 0)
+            assert not seen.hold(row_hashes(Rows(None, discrete(n_rows, levels, rng))))
+        assert seen.hold(row_hashes(Rows(None, rows))) == (len(sizes) > 2), (
+            "of 4 kinds, any table is like it"
+        )
+        assert seen.hold(row_hashes(Rows(None, rows[rng.permutation(2000)]))) == (len(sizes) > 2)
+        assert seen.hold(row_hashes(Rows(None, rows[:500]))) == (single > 0)
 
 
 def test_more_rows_than_are_kept(monkeypatch):
@@ -287,8 +289,8 @@ def test_more_rows_than_are_kept(monkeypatch):
     X = rng.normal(size=(2000, 2))
     seen = TrainingRows.of(MemoryStore(Rows(X, None)))
     assert len(seen.kept) == 100
-    assert seen.hold(Rows(X[:1000], None))
-    assert not seen.hold(Rows(rng.normal(size=(2000, 2)), None))
+    assert seen.hold(row_hashes(Rows(X[:1000], None)))
+    assert not seen.hold(row_hashes(Rows(rng.normal(size=(2000, 2)), None)))
 
 
 def test_equal_rows_have_equal_hashes_and_others_do_not():

@@ -13,7 +13,6 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import xlogy
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -21,8 +20,23 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from fairmix._version import __version__
 from fairmix.criteria import CRITERIA, MinRatio
+from fairmix.estimator.audits import (
+    Fit,
+    Judged,
+    fit_of,
+    judged_rows,
+    near,
+    table_fit,
+    write_densities,
+    write_probabilities,
+)
 from fairmix.estimator.callbacks import CallbackSupport, climbing, task, with_callbacks
-from fairmix.estimator.labels import check_groups_given, collection_labels, file_labels
+from fairmix.estimator.labels import (
+    check_groups_given,
+    collection_labels,
+    collection_values,
+    file_labels,
+)
 from fairmix.estimator.picture import measured
 from fairmix.estimator.starting import own_start
 from fairmix.estimator.validation import (
@@ -45,7 +59,7 @@ from fairmix.input.groups import (
     seated_groups,
     warn_of_target,
 )
-from fairmix.input.naming import group_values, weight_values
+from fairmix.input.naming import group_columns, group_values, weight_values
 from fairmix.input.opening import (
     Reading,
     check_judged,
@@ -67,6 +81,7 @@ from fairmix.results.fairness import (
     fairness_table,
 )
 from fairmix.results.fitted import Fitted
+from fairmix.results.freshness import row_hashes
 from fairmix.results.held_out import certify_held_out
 from fairmix.solvers import SOLVERS
 from fairmix.system.autologging import without_autologging
@@ -688,38 +703,39 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             return collection_labels(self._light(), self.fitted_, X, sensitive_features)
         if in_blocks(X):
             check_is_fitted(self)
-            return file_labels(
-                self.fitted_,
-                X,
-                sensitive_features,
-                output,
-                self._reading(),
-                self._check(reset=False),
-                ignore_unknown=self._ignores_unknown,
-            )
-        if output is not None:
-            raise ValueError(
-                f"output={str(output)!r} is for files, but X is a {type(X).__name__}. Leave output "
-                "out: the labels are returned."
-            )
+            return file_labels(self.fitted_, X, sensitive_features, output, **self._far)
+        _refuse_output(X, output, "labels")
         return self._labels(X, sensitive_features)
 
-    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
+    def predict_proba(
+        self, X: Any, *, sensitive_features: Any = None, output: PathLike | None = None
+    ) -> Any:
         """Responsibilities: probability of each cluster given the row.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_rows, n_features)
-            Columns as in ``fit``.
+        X : array-like or data frame of shape (n_rows, n_features), path or Dask collection
+            Columns as in ``fit``. Files and streams as in ``fit`` are read block by block.
         sensitive_features : str, array-like or table, default=None
             Group of each row, needed with ``assignment="aware"`` only. A blind map sees X only.
+        output : path, default=None
+            For files: a Parquet file to write, with the columns ``cluster_0``, ``cluster_1`` ...
 
         Returns
         -------
-        ndarray of shape (n_rows, n_components)
+        ndarray of shape (n_rows, n_components), or the path; for a Dask collection a Dask array
             At the temperature of the fit; the largest entry of a row is its label, unless it is
             one of several equal rows that ``ties="split"`` shares out.
         """
+        if in_blocks(X):
+            check_is_fitted(self)
+            fitted = self.fitted_
+            if CollectionSource.takes(X):
+                return collection_values(
+                    self._light(), fitted, X, sensitive_features, "predict_proba"
+                )
+            return write_probabilities(fitted, X, sensitive_features, output, **self._far)
+        _refuse_output(X, output, "probabilities")
         rows, groups = self._seated_rows(X, sensitive_features)
         with one_blas_thread():
             return self.fitted_.model.probabilities(rows, groups, n_jobs=self._n_threads)
@@ -769,18 +785,26 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         passed = rng.random((len(below), 1)) * below[:, -1:] >= below
         return np.asarray(passed[:, :-1].sum(axis=1))
 
-    def score_samples(self, X: Any) -> NDArray[Any]:
+    def score_samples(self, X: Any, *, output: PathLike | None = None) -> Any:
         """Log-density of each row.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_rows, n_features)
-            Columns as in ``fit``.
+        X : array-like or data frame of shape (n_rows, n_features), path or Dask collection
+            Columns as in ``fit``. Files and streams as in ``fit`` are read block by block.
+        output : path, default=None
+            For files: a Parquet file to write, with one column ``log_density``.
 
         Returns
         -------
-        ndarray of shape (n_rows,)
+        ndarray of shape (n_rows,), or the path of the file; for a Dask collection a Dask array
         """
+        if in_blocks(X):
+            check_is_fitted(self)
+            if CollectionSource.takes(X):
+                return collection_values(self._light(), self.fitted_, X, None, "score_samples")
+            return write_densities(self.fitted_, X, output, **self._far)
+        _refuse_output(X, output, "densities")
         rows = self._near_rows(X)
         with one_blas_thread():
             return self.fitted_.model.log_densities(rows, n_jobs=self._n_threads)
@@ -792,8 +816,8 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_rows, n_features)
-            Columns as in ``fit``.
+        X : array-like or data frame of shape (n_rows, n_features), path or Dask collection
+            Columns as in ``fit``. Files and streams as in ``fit`` are read block by block.
         y, sensitive_features : ignored
             For scikit-learn's conventions.
         sample_weight : array-like of shape (n_rows,) or str, default=None
@@ -803,27 +827,39 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         -------
         float
         """
-        return float(np.average(self.score_samples(X), weights=read_weights(sample_weight, X)))
+        fit = self._fit_of(X, sample_weight)
+        return fit.log_density / fit.weight
 
     def bic(self, X: Any) -> float:
-        """Bayesian information criterion; lower is better."""
-        deviance = self._deviance(X)
-        return deviance + self.fitted_.model.mixture.n_parameters * float(np.log(len(X)))
+        """Bayesian information criterion; lower is better. X as in ``score``."""
+        return self._bic(self._fit_of(X))
 
     def aic(self, X: Any) -> float:
-        """Akaike information criterion; lower is better."""
-        return self._deviance(X) + 2.0 * self.fitted_.model.mixture.n_parameters
+        """Akaike information criterion; lower is better. X as in ``score``."""
+        fit = self._fit_of(X)
+        return -2.0 * fit.log_density + 2.0 * self.fitted_.model.mixture.n_parameters
 
     def icl(self, X: Any) -> float:
         """Integrated completed likelihood: BIC plus twice the entropy of the posterior."""
-        # First: it checks that there is a fit.
-        rows = self._near_rows(X)
-        psi = self.fitted_.model.posterior(rows)
-        # xlogy, because responsibilities may be zero.
-        return self.bic(X) - 2.0 * float(xlogy(psi, psi).sum())
+        fit = self._fit_of(X, entropy=True)
+        return self._bic(fit) + 2.0 * fit.entropy
 
-    def _deviance(self, X: Any) -> float:
-        return -2.0 * float(self.score_samples(X).sum())
+    def _bic(self, fit: Fit) -> float:
+        n_parameters = self.fitted_.model.mixture.n_parameters
+        return -2.0 * fit.log_density + n_parameters * float(np.log(fit.n_rows))
+
+    def _fit_of(self, X: Any, sample_weight: Weight = None, *, entropy: bool = False) -> Fit:
+        """How well the mixture fits some rows, wherever they are."""
+        if in_blocks(X):
+            check_is_fitted(self)
+            how = {"sample_weight": sample_weight, **self._far}
+            return fit_of(self.fitted_, X, entropy=entropy, **how)
+        named = (sample_weight,) if isinstance(sample_weight, str) else ()
+        rows, weight = self._near_rows(X, *named), read_weights(sample_weight, X)
+        with one_blas_thread():
+            return table_fit(
+                self.fitted_.model, rows, weight, entropy=entropy, n_jobs=self._n_threads
+            )
 
     def sample(self, n_samples: int = 1) -> tuple[NDArray[Any], IntArray]:
         """Random rows from the fitted density.
@@ -865,8 +901,9 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_rows, n_features)
-            Columns as in ``fit``.
+        X : array-like or data frame of shape (n_rows, n_features), path or Dask collection
+            Columns as in ``fit``. Of files, streams and Dask collections, which are read block by
+            block, the label and the groups of each row stay in memory.
         sensitive_features : str, array-like or table
             Group of each row.
         sample_weight : array-like of shape (n_rows,) or str, default=None
@@ -883,8 +920,9 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             attributes `AttributeTables`, a mapping of their names to a table each, which has the
             same methods.
         """
-        labels, values = self._labels(X, sensitive_features), group_values(X, sensitive_features)
-        seed, sample_weight = self._seeds(1)[0], weight_values(X, sample_weight)
+        found = self._judged(X, sensitive_features, sample_weight)
+        labels, values, sample_weight = found.assignment, found.groups, found.weight
+        seed = self._seeds(1)[0]
         if self.fitted_.groups.attributes:
             columns = attribute_columns(values, self.fitted_.groups)
             return AttributeTables(
@@ -910,7 +948,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         """Of the groups of one attribute."""
         limit = self.fitted_.rule.limit
         own = None if limit is None else limit.of(attribute)
-        return fairness_table(
+        table = fairness_table(
             labels,
             groups,
             sample_weight=sample_weight,
@@ -921,6 +959,8 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             confidence=confidence,
             random_state=seed,
         )
+        # Columns of arrays and Arrow tables do not know their name.
+        return replace(table, title=attribute) if attribute else table
 
     def certify(self, X: Any, sensitive_features: Any, *, confidence: float = 0.95) -> Certificate:
         """A bound on the population gap or ratio of this fitted map, and a verdict on fresh rows.
@@ -933,7 +973,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_rows, n_features)
+        X : array-like or data frame of shape (n_rows, n_features), path or Dask collection
             Fresh rows: independent of each other and of those in ``fit``. Rows of the fit get a
             warning, where they are recognised.
         sensitive_features : str, array-like or table
@@ -955,27 +995,48 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
                 "so there is no map of single rows whose gap in a population could be bounded. "
                 "Fit with ties='together'."
             )
-        assignment: NDArray[Any] = self._labels(X, sensitive_features)
-        self._check_fresh(X)
-        if self.gap_of == "probabilities":
-            assignment = self.predict_proba(X, sensitive_features=sensitive_features)
-        # The bound may have been set anew since the fit.
-        rule, groups = self._settings().rule, group_values(X, sensitive_features)
-        return certify_held_out(self.fitted_, rule, assignment, groups, confidence=confidence)
-
-    def _check_fresh(self, X: Any) -> None:
-        """Warn of rows of the fit."""
-        fitted = self.fitted_
-        if fitted.training_rows is None:
-            return
-        table = self._check(reset=False).table(fitted.features(X))
-        # Without the scale, because `learn` keeps what it remembers of rows in their own units.
-        if fitted.training_rows.hold(replace(self._columns, mean=None, scale=None).rows(table)):
+        known = self.fitted_.training_rows
+        soft = self.gap_of == "probabilities"
+        found = self._judged(X, sensitive_features, soft=soft, hashed=known is not None)
+        if known is not None and found.hashes is not None and known.hold(found.hashes):
             notify(
                 "X holds rows that the model was fitted to. A certificate is valid for fresh rows "
                 "only: the fit has made the gap of its own rows small. Hold rows out before you "
                 "fit, and certify those."
             )
+        # The bound may have been set anew since the fit.
+        rule = self._settings().rule
+        return certify_held_out(
+            self.fitted_, rule, found.assignment, found.groups, confidence=confidence
+        )
+
+    def _judged(
+        self,
+        X: Any,
+        sensitive_features: Any,
+        sample_weight: Weight = None,
+        *,
+        soft: bool = False,
+        hashed: bool = False,
+    ) -> Judged:
+        """Labels, or responsibilities, and groups of rows, wherever they are."""
+        check_is_fitted(self)
+        if in_blocks(X):
+            how = {"soft": soft, "hashed": hashed, "sample_weight": sample_weight, **self._far}
+            return judged_rows(self.fitted_, X, sensitive_features, **how)
+        groups, weight = group_values(X, sensitive_features), weight_values(X, sample_weight)
+        named = (*group_columns(X, sensitive_features), sample_weight)
+        features = self.fitted_.features(X, [name for name in named if isinstance(name, str)])
+        if soft:
+            assignment: NDArray[Any] = self.predict_proba(features, sensitive_features=groups)
+        else:
+            assignment = self._labels(features, groups)
+        hashes = None
+        if hashed:
+            table = self._check(reset=False).table(features)
+            # Without the scale, because `learn` keeps what it remembers of rows in their own units.
+            hashes = row_hashes(replace(self._columns, mean=None, scale=None).rows(table))
+        return Judged(assignment, groups, weight, hashes)
 
     def save(
         self, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
@@ -1016,7 +1077,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
     # ------------------------------------------------------------------ what the rooms need
     def _seated_rows(self, X: Any, sensitive_features: Any = None) -> tuple[Rows, IntArray | None]:
         """Rows of a table, and their seats, which an aware map needs."""
-        rows = self._near_rows(X)
+        rows = self._near_rows(X, *group_columns(X, sensitive_features))
         fitted = self.fitted_
         # A blind map must not depend on groups, so it does not even read them.
         if not fitted.model.aware:
@@ -1037,24 +1098,17 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
                 rows, groups, n_jobs=self._n_threads, first_run=first_run
             )
 
-    def _rows(self, X: Any) -> Rows:
-        """Rows of the fit's columns."""
+    def _rows(self, X: Any, *named: str) -> Rows:
+        """Rows of the fit's columns; ``named`` are columns of groups and weights."""
         check_is_fitted(self)
-        table = self._check(reset=False).table(self.fitted_.features(X))
+        table = self._check(reset=False).table(self.fitted_.features(X, named))
         return self._columns.rows(table)
 
-    def _near_rows(self, X: Any) -> Rows:
+    def _near_rows(self, X: Any, *named: str) -> Rows:
         """Rows that are near enough to the model for finite densities."""
         with np.errstate(over="ignore"):  # a tiny scale; what overflows is refused
-            rows = self._rows(X)
-        if not self.fitted_.model.has_densities(rows):
-            assert rows.numeric is not None
-            raise ValueError(
-                "X holds numbers so far from those of the fit that densities overflow; the "
-                f"largest is {np.nanmax(np.abs(rows.numeric)):.3g} as the model sees it. Drop "
-                "these rows, or bring them to the units of the fit."
-            )
-        return rows
+            rows = self._rows(X, *named)
+        return near(self.fitted_.model, rows)
 
     def _settings(self) -> Settings:
         """The parameters that shape a fit, checked."""
@@ -1080,6 +1134,15 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             n_jobs=self._n_threads,
             verbose=bool(self.verbose),
         )
+
+    @property
+    def _far(self) -> dict[str, Any]:
+        """How rows that are not in memory are opened."""
+        return {
+            "reading": self._reading(),
+            "check": self._check(reset=False),
+            "ignore_unknown": self._ignores_unknown,
+        }
 
     def _check(self, *, reset: bool) -> EstimatorCheck:
         return EstimatorCheck(self, self.categorical_features, reset)
@@ -1173,6 +1236,14 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         if "text/html" in bundle:
             bundle["text/html"] += measured(self)
         return bundle
+
+
+def _refuse_output(X: Any, output: PathLike | None, what: str) -> None:
+    if output is not None:
+        raise ValueError(
+            f"output={str(output)!r} is for files, but X is a {type(X).__name__}. Leave output "
+            f"out: the {what} are returned."
+        )
 
 
 def load(path: str | os.PathLike[str]) -> FairMixture:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmix.export.labels import LabelFile
-from fairmix.input.frames import Reader, Roles
+from fairmix.input.frames import Frames, Reader, Roles
+from fairmix.input.groups import Seats
 from fairmix.input.opening import (
     FeatureCheck,
     Reading,
@@ -31,51 +33,97 @@ from fairmix.system.threads import one_blas_thread
 from fairmix.tables import Blocks, PathLike, Store, find_files
 
 
-def file_labels(
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """New rows that come block by block, for a fitted map.
+
+    Attributes
+    ----------
+    frames : Frames
+        The rows.
+    reader : Reader
+        Reads them as the map does: with their groups if it is aware.
+    roles : Roles
+        What their columns are for.
+    """
+
+    frames: Frames
+    reader: Reader
+    roles: Roles
+
+
+@contextmanager
+def open_new(
     fitted: Fitted,
     X: Any,
-    sensitive_features: Any,
-    output: PathLike | None,
     reading: Reading,
     check: FeatureCheck,
     *,
     ignore_unknown: bool,
-) -> Path:
-    """Write the labels of rows that come block by block to a file."""
-    source, given = open_source(X, sensitive_features=sensitive_features)
-    if output is None:
-        raise ValueError(
-            f"X={X!r} is not in memory, and its labels need not fit there. Give output, a "
-            "Parquet file to write them to."
-        )
-    # The output replaces a file of its name, which must not be one that is read.
-    if isinstance(source, FileSource):
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    seated: bool = True,
+    not_to: PathLike | None = None,
+) -> Iterator[Opened]:
+    """Open rows that are not in memory.
+
+    ``seated=False`` is for densities, which no group has a part in. ``not_to`` is a file that must
+    not be one of those that are read.
+    """
+    source, given = open_source(
+        X, sensitive_features=sensitive_features, sample_weight=sample_weight
+    )
+    if not_to is not None and isinstance(source, FileSource):
         files = find_files(source.paths)
-        if Path(output).exists() and any(Path(output).samefile(f) for f in files if not f.scheme):
-            raise ValueError(f"output={str(output)!r} is one of the files of X. Give another path.")
+        if Path(not_to).exists() and any(Path(not_to).samefile(f) for f in files if not f.scheme):
+            raise ValueError(f"output={str(not_to)!r} is one of the files of X. Give another path.")
     model, names = fitted.model, source.names
-    sensitive: tuple[str, ...] = ()
-    if model.aware:
+    aware = model.aware and seated
+    if aware:
         check_groups_given(sensitive_features)
-        sensitive = named_columns(given["sensitive_features"], "sensitive_features", names)
+    sensitive = named_columns(given["sensitive_features"], "sensitive_features", names)
+    weight = named_columns(given["sample_weight"], "sample_weight", names)
     # A column of groups may be a feature, too, where the fit had it as one.
-    others = (*fitted.set_aside, *(name for name in sensitive if name not in model.columns.names))
-    roles = Roles(feature_names(names, others), sensitive)
+    known = model.columns.names
+    others = (*fitted.set_aside, *(name for name in (*sensitive, *weight) if name not in known))
+    roles = Roles(feature_names(names, others), sensitive, weight[0] if weight else None)
     check_feature_names(roles.features, check, named=source.named)
     # Without batches: blocks must be the runs in which `Ties` looks for equal rows.
     whole = replace(reading, batch_size=None)
     with ExitStack() as end, one_blas_thread():
         frames = open_frames(source, roles, model.columns.categorical, whole, end)
         reader = Reader(
-            roles,
+            # Weights are not for the map.
+            replace(roles, weight=None),
             replace(model.columns, ignore_unknown=ignore_unknown),
-            fitted.groups if sensitive else None,
-            fitted.seats,
+            fitted.groups if aware else None,
+            fitted.seats if aware else Seats(1, aside=False),
             frames.block_rows,
             reading.missing_groups,
-            model.ties,
+            model.ties if seated else None,
         )
-        return write_labels(model, frames.map(reader, keep=0), output)
+        yield Opened(frames, reader, roles)
+
+
+def file_labels(
+    fitted: Fitted, X: Any, sensitive_features: Any, output: PathLike | None, **how: Any
+) -> Path:
+    """Write the labels of rows that come block by block to a file; ``how`` is for `open_new`."""
+    output = needed_output(X, output, "labels")
+    # A blind map needs no groups.
+    groups = sensitive_features if fitted.model.aware else None
+    with open_new(fitted, X, sensitive_features=groups, not_to=output, **how) as opened:
+        return write_labels(fitted.model, opened.frames.map(opened.reader, keep=0), output)
+
+
+def needed_output(X: Any, output: PathLike | None, what: str) -> PathLike:
+    """The file to write to, which rows that are not in memory need."""
+    if output is None:
+        raise ValueError(
+            f"X={X!r} is not in memory, and its {what} need not fit there. Give output, a "
+            "Parquet file to write them to."
+        )
+    return output
 
 
 def check_groups_given(sensitive_features: Any) -> None:
@@ -85,6 +133,22 @@ def check_groups_given(sensitive_features: Any) -> None:
             "assignment='aware': the map uses the group of each row, so this needs "
             "sensitive_features. Pass them, or fit with assignment='blind'."
         )
+
+
+def collection_values(
+    estimator: Any, fitted: Fitted, X: Any, sensitive_features: Any, method: str
+) -> Any:
+    """What a method makes of the rows of a Dask collection, as a Dask array, when asked for.
+
+    ``method`` is ``"predict_proba"``, or ``"score_samples"``, which knows no groups.
+    """
+    tilted = method == "predict_proba"
+    aware = tilted and fitted.model.aware
+    apart = aware and CollectionSource.takes(sensitive_features)
+    source = CollectionSource.of(X, {"sensitive_features": sensitive_features} if apart else {})
+    named = sensitive_features if aware and not apart else None
+    nothing = np.empty((0, fitted.n_components) if tilted else 0)
+    return source.map_rows(partial(_part_values, estimator, named, method), nothing)
 
 
 def collection_labels(estimator: Any, fitted: Fitted, X: Any, sensitive_features: Any) -> Any:
@@ -99,7 +163,8 @@ def collection_labels(estimator: Any, fitted: Fitted, X: Any, sensitive_features
     named = sensitive_features if aware and not apart else None
     if fitted.model.split:
         return source.map_run_labels(partial(_read_part, estimator, named), fitted.model.labels)
-    return source.map_labels(partial(_part_labels, estimator, named))
+    nothing = np.empty(0, dtype=np.intp)
+    return source.map_rows(partial(_part_values, estimator, named, "predict"), nothing)
 
 
 def _groups_of(named: Any, beside: tuple[Any, ...]) -> Any:
@@ -114,9 +179,11 @@ def _read_part(estimator: Any, named: Any, part: Any, *beside: Any) -> Seated:
     return found
 
 
-def _part_labels(estimator: Any, named: Any, part: Any, *beside: Any) -> NDArray[Any]:
-    labels: NDArray[Any] = estimator.predict(part, sensitive_features=_groups_of(named, beside))
-    return labels
+def _part_values(estimator: Any, named: Any, method: str, part: Any, *beside: Any) -> NDArray[Any]:
+    groups = _groups_of(named, beside)
+    given = {} if groups is None else {"sensitive_features": groups}
+    values: NDArray[Any] = getattr(estimator, method)(part, **given)
+    return values
 
 
 def piece_labels(estimator: Any, X: Any, sensitive_features: Any, first_run: int) -> NDArray[Any]:

@@ -115,7 +115,7 @@ class Reader:
         except ValueError as error:
             first = block_start(frame.number, self.block_rows)
             raise ValueError(f"In rows {first} to {first + len(table) - 1}: {error}") from error
-        weight = None if roles.weight is None else _weights(table, roles.weight)
+        weight = None if roles.weight is None else weight_column(table, roles.weight)
         ties = None if self.ties is None else self.ties(rows, groups, frame.number)
         return Chunk(frame.number, rows, groups, self.seats.weight(codes, weight), ties)
 
@@ -243,7 +243,7 @@ class Look:
             # Counted here, because codes of rows are not kept: only combinations have to fit in
             # memory.
             combined = combined.group_by(keys, use_threads=False).aggregate([([], COUNT)])
-        weight = np.ones(0) if self.weight is None else _weights(table, self.weight)
+        weight = np.ones(0) if self.weight is None else weight_column(table, self.weight)
         return Seen(
             len(table),
             levels,
@@ -317,7 +317,8 @@ class Seen:
         return replace(groups, sizes=rows[1:], n_missing=int(rows[0]))
 
 
-def _weights(table: pa.Table, name: str) -> FloatArray:
+def weight_column(table: pa.Table, name: str) -> FloatArray:
+    """Weights of the rows of a frame."""
     values = table[name].to_numpy()
     if values.dtype.kind not in "biuf":
         raise ValueError(

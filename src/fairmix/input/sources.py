@@ -306,20 +306,23 @@ class CollectionSource:
         frames = frames_from_collection(X, active_client(), self.beside, opening.batch_size)
         return frames.select(used)
 
-    def map_labels(self, labels: Callable[..., NDArray[Any]]) -> Any:
-        """Labels as a Dask array, made when they are asked for.
+    def map_rows(self, work: Callable[..., NDArray[Any]], nothing: NDArray[Any]) -> Any:
+        """What ``work`` makes of each row as a Dask array, made when it is asked for.
 
-        ``labels`` makes those of a partition from it and from what is beside it.
+        ``work`` makes the part of a partition from it and from what is beside it; ``nothing`` is
+        what it would make of no rows.
         """
-        nothing = np.empty(0, dtype=np.intp)
-        work = partial(_unless_empty, labels)
+        work = partial(_unless_empty, work, nothing)
         beside = list(self.beside.values())
         if self.named:
             return self.X.map_partitions(work, *beside, meta=nothing)
         # Two dimensions, so that blocks of groups stand beside blocks of rows.
         rows = self._rows
         columns = [groups.rechunk(rows.chunks[0])[:, None] for groups in beside]
-        return rows.map_blocks(work, *columns, drop_axis=1, meta=nothing)
+        if nothing.ndim == 1:
+            return rows.map_blocks(work, *columns, drop_axis=1, meta=nothing)
+        chunks = (rows.chunks[0], (nothing.shape[1],))
+        return rows.map_blocks(work, *columns, chunks=chunks, meta=nothing)
 
     def map_run_labels(
         self,
@@ -377,11 +380,11 @@ def _is_rows(value: object, kind: type[Source]) -> bool:
     return not is_path(value) and value is not None and kind.takes(value)
 
 
-def _unless_empty(labels: Callable[..., NDArray[Any]], part: Any, *beside: Any) -> NDArray[Any]:
+def _unless_empty(
+    work: Callable[..., NDArray[Any]], nothing: NDArray[Any], part: Any, *beside: Any
+) -> NDArray[Any]:
     # Partitions may be empty, and `predict` refuses a table without rows.
-    if len(part) == 0:
-        return np.empty(0, dtype=np.intp)
-    return np.asarray(labels(part, *beside))
+    return nothing if len(part) == 0 else np.asarray(work(part, *beside))
 
 
 def _run_labels(

@@ -267,13 +267,16 @@ class Fitted:
         n_codes = len(self.groups.names) if membership is None else membership.n_cells
         return Seats(n_codes, aside, membership)
 
-    def features(self, X: Any) -> Any:
-        """X without the columns that came with it in the fit and are not features."""
-        frame = as_frame(X)
-        if not self.set_aside or frame is None:
+    def features(self, X: Any, named: Sequence[str] = ()) -> Any:
+        """X without columns that are not features: those of the fit, and others that are named."""
+        # A column of groups may be a feature, too, where the fit had it as one.
+        known = self.model.columns.names
+        aside = (*self.set_aside, *(name for name in named if name not in known))
+        frame = as_frame(X) if aside else None
+        if frame is None:
             return X
         # Not strict: new rows need not bring their groups.
-        return frame.drop(*self.set_aside, strict=False).to_native()
+        return frame.drop(*dict.fromkeys(aside), strict=False).to_native()
 
     def rows(self, X: Any, *, ignore_unknown: bool = False) -> Rows:
         """Rows of a table as the model sees them.

@@ -71,7 +71,7 @@ class TrainingRows:
         # A copy, because a slice would keep the hashes of all rows alive.
         return cls(n_rows, int(hashes.sum()), float(chance), known[:KEPT].copy(), single)
 
-    def hold(self, rows: Rows) -> bool:
+    def hold(self, hashes: Hashes) -> bool:
         """Whether rows are all rows of the fit, or more than half of them are among those.
 
         Of fresh rows, some equal rows of the fit, too. How many do not is known from the rows of
@@ -80,7 +80,6 @@ class TrainingRows:
         raises no alarm. A table in which every row occurs often has no new rows; it is recognised
         as a whole.
         """
-        hashes = row_hashes(rows)
         whole = len(hashes) == self.n_rows and int(hashes.sum()) == self.total
         if whole and self.log_chance < np.log(FALSE_ALARM):
             return True
