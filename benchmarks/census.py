@@ -103,7 +103,7 @@ def _reached(course: Course, target: float) -> float:
     return next(seconds for seconds, value in course if value >= target)
 
 
-def _our_course(X: Array, kind: str, n_clusters: int) -> Course:
+def _our_course(X: Array, kind: Any, n_clusters: int) -> Course:
     started = time.perf_counter()
     model = FairMixture(n_clusters, covariance_type=kind, fairness_strength=0, random_state=0)
     history = model.set_params(n_jobs=n_threads()).fit(X).history_

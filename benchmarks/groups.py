@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def run(
 
 
 def _seconds(
-    repeats: int, assignment: str, max_iter: int | None, n_rows: int, n_groups: int
+    repeats: int, assignment: Any, max_iter: int | None, n_rows: int, n_groups: int
 ) -> tuple[float, dict[str, object]]:
     """Processor seconds of a fit, and how it ended."""
     X, groups = _people(n_rows, n_groups)

@@ -100,7 +100,7 @@ def _passes() -> dict[str, Timed]:
     }
 
 
-def _our_pass(assignment: str, X: Array, groups: Array, k: int) -> float:
+def _our_pass(assignment: Any, X: Array, groups: Array, k: int) -> float:
     """An E-step over all rows with the tilt of a fit of some."""
     few = slice(0, SAMPLE_ROWS)
     fit = FairMixture(k, assignment=assignment, random_state=0)

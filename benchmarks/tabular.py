@@ -58,7 +58,7 @@ def fair_fits(
     X = paper_preprocessing(data.X)[:n_rows]
     found: dict[str, FairMixture] = {}
 
-    def fit(key: str, groups: Array, assignment: str) -> None:
+    def fit(key: str, groups: Array, assignment: Any) -> None:
         model = FairMixture(K, assignment=assignment, random_state=0, **settings)
         with quietly(threads=1):
             found[key] = model.fit(X, sensitive_features=groups)

@@ -9,6 +9,7 @@ import argparse
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def sections(view: View) -> Iterator[str]:
             yield f"\n## {title}\n\n{table(front)}\n"
 
 
-def fit(view: View, assignment: str, gap_of: str) -> ParetoFront:
+def fit(view: View, assignment: Any, gap_of: Any) -> ParetoFront:
     """The front of the bounds."""
     data = prepare(view)
     model = FairMixture(

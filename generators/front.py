@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Literal
 
 import matplotlib
 from matplotlib import pyplot as plt
@@ -27,7 +28,8 @@ def main() -> None:
     adult = load_adult()
     X = paper_preprocessing(adult.X)
     figure, axes = plt.subplots(figsize=(6.4, 4.0), dpi=150)
-    for assignment, colour in (("blind", "tab:blue"), ("aware", "tab:green")):
+    colours: dict[Literal["blind", "aware"], str] = {"blind": "tab:blue", "aware": "tab:green"}
+    for assignment, colour in colours.items():
         model = FairMixture(
             N_COMPONENTS, assignment=assignment, n_init=arguments.n_init, random_state=0, n_jobs=-1
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ N_COMPONENTS = 10
 COLUMNS = ("data", "assignment", "fitted", "held out", "chance: mean", "chance: 95 %", "certified")
 
 
-def row(name: str, assignment: str, n_init: int) -> list[str]:
+def row(name: str, assignment: Any, n_init: int) -> list[str]:
     """Cells of one fit."""
     data = prepare(View(name))
     order = np.random.default_rng(0).permutation(len(data.X))

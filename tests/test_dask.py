@@ -255,8 +255,8 @@ def test_predict_of_a_collection_is_lazy(client):
     assert labels.compute().tolist() == blind.labels_.tolist()
     labels = aware.predict(far, sensitive_features="sex")
     assert labels.compute().tolist() == aware.labels_.tolist()
-    with pytest.raises(ValueError, match=r"only fit and predict take. Give a table: X.compute"):
-        blind.predict_proba(far)
+    with pytest.raises(ValueError, match=r"this method does not take. Give a table: X.compute"):
+        blind.assign(far)
 
 
 @pytest.mark.parametrize("assignment", ["aware", long("blind")])

@@ -1,6 +1,8 @@
 """Names come from the package when they are asked for, and bring no more than they need."""
 
 import json
+import pydoc
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -65,9 +67,19 @@ def test_the_names_for_type_checkers_are_those_at_run_time():
 
 
 def test_rooms_are_attributes():
-    rooms = ("baselines", "datasets", "metrics", "plot")
+    rooms = fairmix._ROOMS
     code = "\n".join(f"assert fairmix.{room}.__name__ == 'fairmix.{room}'" for room in rooms)
     assert "fairmix" in loaded_after(f"import fairmix\n{code}")
+
+
+def test_what_is_shown_is_public():
+    rooms = {"baselines", "datasets", "export", "metrics", "plot", "report", "results", "studies"}
+    assert set(dir(fairmix)) == {*fairmix.__all__, *rooms, "__version__"}
+    shown = pydoc.plain(pydoc.render_doc(fairmix.FairMixture))
+    names = set(re.findall(r"^ \|  (\w+)\(self", shown, re.MULTILINE))
+    # Dunder methods are Python's and scikit-learn's.
+    assert [name for name in names if name.startswith("_") and not name.endswith("__")] == []
+    assert {"fit", "predict", "certify"} <= names
 
 
 def test_a_function_is_not_hidden_by_a_module():

@@ -193,7 +193,7 @@ METHODS: dict[str, Row] = {
     "sample a text": Bad(lambda: ("sample", ("2",), {}), "n_samples='2'"),
     "assign by another rule": Bad(lambda: ("assign", (X,), {"how": "best"}), "how='best'"),
     "assign files": Bad(lambda: ("assign", ("x.csv",), {}), "names files, assign needs a table"),
-    "probabilities of files": Bad(lambda: ("predict_proba", ("x.csv",), {}), "names files"),
+    "probabilities of files": Bad(lambda: ("predict_proba", ("x.csv",), {}), "Give output"),
     "predict with an output": Bad(lambda: ("predict", (X,), {"output": "a"}), "output='a' is for"),
     "score with negative weights": Bad(
         lambda: ("score", (X,), {"sample_weight": -np.ones(N)}), "Negative values"

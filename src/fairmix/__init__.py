@@ -8,8 +8,12 @@ from fairmix._version import __version__ as __version__
 if TYPE_CHECKING:
     from fairmix import baselines as baselines
     from fairmix import datasets as datasets
+    from fairmix import export as export
     from fairmix import metrics as metrics
     from fairmix import plot as plot
+    from fairmix import report as report
+    from fairmix import results as results
+    from fairmix import studies as studies
     from fairmix.estimator import FairMixture, load
     from fairmix.export import model_card, to_onnx
     from fairmix.input.groups import IgnoredTargetWarning
@@ -50,7 +54,7 @@ _HOMES = {
     "select_n_components": "fairmix.studies",
     "to_onnx": "fairmix.export",
 }
-_ROOMS = ("baselines", "datasets", "metrics", "plot")
+_ROOMS = ("baselines", "datasets", "export", "metrics", "plot", "report", "results", "studies")
 
 # Type checkers know the names from above, and report those that do not exist.
 if not TYPE_CHECKING:
@@ -65,4 +69,5 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_ROOMS})
+    # What this file needs for itself is not for others.
+    return sorted({*_HOMES, *_ROOMS, "__version__"})

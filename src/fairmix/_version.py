@@ -1,3 +1,3 @@
 """The version, in the one place that every room may read."""
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"

@@ -69,7 +69,7 @@ from fairmix.input.opening import (
     read_weights,
     take_groups,
 )
-from fairmix.input.sources import CollectionSource, in_blocks
+from fairmix.input.sources import CollectionSource, DaskArray, DaskCollection, in_blocks
 from fairmix.kernels.totals import FloatArray, IntArray, Rows
 from fairmix.mixture.families import FAMILIES, precision_factors, precisions, takes_missing
 from fairmix.mixture.model import Model
@@ -91,6 +91,10 @@ from fairmix.tables import MemoryStore, PathLike, Ties, is_path
 
 # One for each row, or the name of a column; None: all rows count alike.
 Weight = ArrayLike | str | None
+# Names of the registers; a type checker does not know those that users add.
+Solver = Literal["dual", "em", "gd"]
+Criterion = Literal["gap", "additive_gap", "worst_pair_gap"]
+CovarianceType = Literal["tied-spherical", "spherical", "tied-diag", "diag", "tied", "full"]
 # Some rows, or a share of all.
 COUNT = Interval(Integral, 1, None, closed="left")
 SHARE = Interval(Real, 0, 1, closed="neither")
@@ -351,6 +355,35 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
     (4,)
     """
 
+    weights_: NDArray[Any]
+    means_: NDArray[Any]
+    covariances_: NDArray[Any]
+    probabilities_: list[NDArray[Any]]
+    categories_: list[NDArray[Any]]
+    labels_: IntArray
+    gap_: float
+    label_gap_: float
+    soft_gap_: float
+    ratio_: float
+    balance_: float
+    rates_: NDArray[Any] | None
+    resolution_: float
+    verdict_: str
+    fairness_strength_: float
+    lower_bound_: float
+    history_: NDArray[Any]
+    n_passes_: float
+    n_iter_: int
+    converged_: bool
+    groups_: Any  # an array, or a list of them where attributes are compared each by itself
+    group_sizes_: Any
+    attributes_: list[str]
+    unjudged_groups_: dict[str, int]
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+    fitted_: Fitted
+    metadata_: Mapping[str, Any]
+
     # Pipelines and searches with metadata routing pass groups on without `set_fit_request`.
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
     __metadata_request__predict = {"sensitive_features": True}  # noqa: RUF012
@@ -408,22 +441,22 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         self,
         n_components: int = 2,
         *,
-        max_gap: float | str | Mapping[str, float] = "auto",
+        max_gap: float | Literal["auto"] | Mapping[str, float] = "auto",
         min_ratio: float | Mapping[str, float] | None = None,
         min_balance: float | Mapping[str, float] | None = None,
-        margin: float | str = 0.0,
-        fairness_strength: float | str = "auto",
-        gap_of: str = "labels",
-        assignment: str = "blind",
-        ties: str = "together",
-        solver: str = "dual",
-        criterion: str = "gap",
+        margin: float | Literal["chance"] = 0.0,
+        fairness_strength: float | Literal["auto"] = "auto",
+        gap_of: Literal["labels", "probabilities"] = "labels",
+        assignment: Literal["blind", "aware"] = "blind",
+        ties: Literal["together", "split"] = "together",
+        solver: Solver = "dual",
+        criterion: Criterion = "gap",
         min_group_size: int = 30,
         missing_groups: MissingGroups = "error",
-        attributes: str = "intersect",
-        covariance_type: str = "tied-spherical",
+        attributes: Literal["intersect", "each"] = "intersect",
+        covariance_type: CovarianceType = "tied-spherical",
         categorical_features: object = "from_dtype",
-        handle_unknown: str = "error",
+        handle_unknown: Literal["error", "ignore"] = "error",
         standardize: bool = False,
         max_iter: int | None = None,
         inner_iter: int = 10,
@@ -670,6 +703,11 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
     # --------------------------------------------------------------------------- prediction
     @overload
     def predict(
+        self, X: DaskCollection, *, sensitive_features: Any = None, output: None = None
+    ) -> DaskArray: ...
+
+    @overload
+    def predict(
         self, X: Any, *, sensitive_features: Any = None, output: None = None
     ) -> IntArray: ...
 
@@ -706,6 +744,21 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             return file_labels(self.fitted_, X, sensitive_features, output, **self._far)
         _refuse_output(X, output, "labels")
         return self._labels(X, sensitive_features)
+
+    @overload
+    def predict_proba(
+        self, X: DaskCollection, *, sensitive_features: Any = None, output: None = None
+    ) -> DaskArray: ...
+
+    @overload
+    def predict_proba(
+        self, X: Any, *, sensitive_features: Any = None, output: None = None
+    ) -> NDArray[Any]: ...
+
+    @overload
+    def predict_proba(
+        self, X: Any, *, sensitive_features: Any = None, output: PathLike
+    ) -> Path: ...
 
     def predict_proba(
         self, X: Any, *, sensitive_features: Any = None, output: PathLike | None = None
@@ -776,7 +829,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
                 "output."
             )
         if how == "argmax":
-            return self.predict(X, sensitive_features=sensitive_features)
+            return self._labels(X, sensitive_features)
         probabilities = self.predict_proba(X, sensitive_features=sensitive_features)
         rng = self._rng(self.random_state if random_state is None else random_state)
         # The first cluster at which the distribution function exceeds a uniform number.
@@ -784,6 +837,15 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         # Times the last sum, because rounding leaves it a little off one.
         passed = rng.random((len(below), 1)) * below[:, -1:] >= below
         return np.asarray(passed[:, :-1].sum(axis=1))
+
+    @overload
+    def score_samples(self, X: DaskCollection, *, output: None = None) -> DaskArray: ...
+
+    @overload
+    def score_samples(self, X: Any, *, output: None = None) -> NDArray[Any]: ...
+
+    @overload
+    def score_samples(self, X: Any, *, output: PathLike) -> Path: ...
 
     def score_samples(self, X: Any, *, output: PathLike | None = None) -> Any:
         """Log-density of each row.

@@ -86,10 +86,10 @@ class EstimatorCheck:
 
 def _refuse_silent_conversions(X: Any) -> None:
     if is_path(X):
-        raise ValueError(f"X={X!r} names files, which only fit and predict read. Give a table.")
+        raise ValueError(f"X={X!r} names files, which this method does not read. Give a table.")
     if in_blocks(X):
         raise ValueError(
-            f"X is a {type(X).__name__}, which only fit and predict take. Give a table: "
+            f"X is a {type(X).__name__}, which this method does not take. Give a table: "
             "X.compute() of a Dask collection, X.collect() of a lazy frame, X.read_all() of a "
             "reader."
         )

@@ -45,6 +45,27 @@ DASK = ("dask", "dask_expr")
 Seated = tuple[Rows, IntArray | None]
 
 
+class DaskCollection(Protocol):
+    """A Dask array or data frame, for type checkers: Dask itself is an extra."""
+
+    def __dask_graph__(self) -> Any:
+        """What is to be computed."""
+
+
+class DaskArray(DaskCollection, Protocol):
+    """A Dask array, as methods give it for a Dask collection."""
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Rows, which may be unknown, and columns."""
+
+    def compute(self, **kwargs: Any) -> Any:
+        """The values, a NumPy array."""
+
+    def persist(self, **kwargs: Any) -> Any:
+        """The same, kept on the workers."""
+
+
 @dataclass(frozen=True)
 class Opening:
     """How frames are opened.
