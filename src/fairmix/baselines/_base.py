@@ -15,13 +15,14 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairmix.baselines._centers import Objective, costs, kmedian
 from fairmix.criteria import CRITERIA, smallest_ratio
 from fairmix.input.fit_predict import FitPredict
 from fairmix.input.floats import as_floats
 from fairmix.input.groups import Groups, encode_groups, warn_of_target
+from fairmix.input.opening import read_weights
 from fairmix.kernels.totals import FloatArray, IntArray
 from fairmix.system.autologging import without_autologging
 from fairmix.system.threads import one_thread
@@ -141,7 +142,7 @@ class FairClusterer(FitPredict, ClusterMixin, BaseEstimator):
         # float32 is let through and widened later, only for the rows that count.
         with as_floats("X"):
             X = validate_data(self, X, dtype=(np.float64, np.float32), order="C")
-        weight = _weights(sample_weight, X)
+        weight = read_weights(sample_weight, X)
         groups = None
         if sensitive_features is not None:
             groups = encode_groups(sensitive_features, n_rows=len(X))
@@ -241,7 +242,7 @@ class FairClusterer(FitPredict, ClusterMixin, BaseEstimator):
         float
         """
         rows = self._read_new(X)
-        nearest, weight = self._new_costs(rows).min(axis=1), _weights(sample_weight, rows)
+        nearest, weight = self._new_costs(rows).min(axis=1), read_weights(sample_weight, rows)
         return -float(nearest.sum() if weight is None else weight @ nearest)
 
     def _read_new(self, X: Any) -> FloatArray:
@@ -282,16 +283,6 @@ class MatchedClusterer(FairClusterer):
                 "labels_, or fairmix.FairMixture, which assigns new rows."
             )
         return np.asarray(self._new_costs(rows).argmin(axis=1))
-
-
-def _weights(sample_weight: ArrayLike | None, X: FloatArray) -> FloatArray | None:
-    if sample_weight is None:
-        return None
-    with as_floats("sample_weight"):
-        weight: FloatArray = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-    return weight
 
 
 def _check_squares(X: FloatArray) -> None:
