@@ -4,6 +4,7 @@ import gzip
 import sys
 import warnings
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -391,6 +392,43 @@ def test_a_distant_address(people, expected, tmp_path, monkeypatch):
         model.fit("foo://a")
 
 
+def test_a_bucket(people, expected, tmp_path, monkeypatch):
+    """A server of S3 on this machine: ``scripts/test --neighbours``."""
+    moto = pytest.importorskip("moto.server", reason="moto is not installed")
+    from pyarrow import fs
+
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        bucket = fs.S3FileSystem(
+            access_key="key",
+            secret_key="secret",
+            region="us-east-1",
+            scheme="http",
+            endpoint_override=f"{host}:{port}",
+            allow_bucket_creation=True,
+        )
+        # Only the address of the server is ours; what follows speaks S3.
+        found = lambda uri: (bucket, uri.removeprefix("s3://"))  # noqa: E731
+        monkeypatch.setattr("fairmix.tables.locations.file_system", found)
+        bucket.create_dir("people")
+        local = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+        hive_by_polars(people, tmp_path, include_key=False)
+        fs.copy_files("hive", "people/hive", source_filesystem=local, destination_filesystem=bucket)
+        for address in ("s3://people/hive", "s3://people/hive/region=*/*.parquet"):
+            model = new_model()
+            with unsettled():
+                model.fit(address, sensitive_features=GROUPS, sample_weight="w")
+            check_names(model, expected)
+            labels = read_labels(model.predict(address, output=tmp_path / "labels"))
+            assert np.array_equal(labels, expected.labels_)
+        with pytest.raises(FileNotFoundError, match="matches no file"):
+            model.fit("s3://people/nothing")
+    finally:
+        server.stop()
+
+
 # A cluster
 
 
@@ -430,6 +468,58 @@ def test_dask_array(people, cluster):
         )
     assert np.array_equal(model.predict(X).compute(), memory.labels_)
     assert model.groups_.tolist() == memory.groups_.tolist()
+
+
+# What people have in their columns
+
+
+def odd(people):
+    """Few rows with one more column, which the test makes."""
+    return people[["age", "share", "sex"]][:300]
+
+
+def fitted_to(X):
+    return FairMixture(2, fairness_strength=0, random_state=0).fit(X, sensitive_features="sex")
+
+
+def test_amounts_of_money(people, tmp_path):
+    amounts = pa.array([Decimal("1.25") * (i % 9) for i in range(300)], pa.decimal128(12, 2))
+    table = arrow(odd(people)).append_column("owed", amounts)
+    pq.write_table(table, tmp_path / "owed.parquet")
+    floats = fitted_to(table.set_column(3, "owed", amounts.cast(pa.float64())))
+    for X in (table, tmp_path / "owed.parquet", pl.from_arrow(table)):
+        assert np.array_equal(fitted_to(X).means_, floats.means_)
+
+
+def test_whole_numbers_beyond_the_digits_of_a_float(people, tmp_path):
+    numbers = odd(people).assign(id=np.arange(300).astype(np.uint64) + np.uint64(2**63))
+    numbers.to_parquet(tmp_path / "ids.parquet", index=False)
+    expected = fitted_to(numbers)
+    assert expected.means_[0, 2] == 2.0**63
+    assert np.array_equal(fitted_to(tmp_path / "ids.parquet").means_, expected.means_)
+
+
+def test_names_of_rows_in_a_text_file_are_no_feature(people, tmp_path):
+    odd(people).to_csv(tmp_path / "people.csv")
+    with pytest.warns(UserWarning, match=r"has no name and was left out: pandas and R write"):
+        model = fitted_to(tmp_path / "people.csv")
+    assert model.feature_names_in_.tolist() == ["age", "share"]
+    assert np.array_equal(model.means_, fitted_to(odd(people)).means_)
+
+
+def test_a_folder_of_spark(people, tmp_path):
+    """Markers and checksums beside the rows; a missing key, and one with odd letters."""
+    rows = odd(people).assign(year=2020, region=np.where(np.arange(300) % 3, "a b/ü", None))
+    pq.write_to_dataset(arrow(rows), str(tmp_path), partition_cols=["year", "region"])
+    for part in list(tmp_path.rglob("*.parquet")):
+        part.with_name(f".{part.name}.crc").write_bytes(b"crc")
+    for marker in ("_SUCCESS", "._SUCCESS.crc"):
+        (tmp_path / marker).write_bytes(b"")
+    model = FairMixture(2, fairness_strength=0, missing_groups="group", random_state=0)
+    model.fit(tmp_path, sensitive_features="region")
+    assert model.groups_.tolist() == ["a b/ü", "missing"]
+    assert model.group_sizes_.tolist() == [200, 100]
+    assert model.feature_names_in_.tolist() == ["age", "share", "sex", "year"]
 
 
 # What cannot be taken

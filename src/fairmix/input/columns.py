@@ -263,6 +263,9 @@ def _column(X: Tabular, j: int) -> Any:
 
 def _values(X: Tabular, j: int) -> NDArray[Any]:
     column = _column(X, j)
+    # Amounts of money; NumPy would hold each as an object.
+    if isinstance(column, pa.ChunkedArray) and pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
     values = column.to_numpy() if isinstance(column, nw.Series) else np.asarray(column)
     if values.dtype.kind != "O":
         return values
@@ -271,6 +274,8 @@ def _values(X: Tabular, j: int) -> NDArray[Any]:
         found = pa.array(values, from_pandas=True)
     except pa.ArrowException:
         return values
+    if pa.types.is_decimal(found.type):
+        found = found.cast(pa.float64())
     number = pa.types.is_integer(found.type) or pa.types.is_floating(found.type)
     return found.to_numpy(zero_copy_only=False) if number else values
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 import pyarrow as pa
 
 from fairmix.input.groups import listed
@@ -44,7 +45,8 @@ def guard_columns(frame: nw.DataFrame[Any] | None, categorical_features: object)
     """
     if frame is None or not isinstance(categorical_features, str):
         return ()
-    some = frame[:: max(1, -(-len(frame) // LOOK))]
+    # By numbers of rows, because Arrow has no slices with a step.
+    some = frame[np.arange(0, len(frame), max(1, -(-len(frame) // LOOK)))]
     # By position: names need not be strings.
     columns = {str(name): some[:, j] for j, name in enumerate(some.columns)}
     arrow = {name: found for name, own in columns.items() if (found := _arrow(own)) is not None}

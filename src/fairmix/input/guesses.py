@@ -370,7 +370,8 @@ def _sketch(column: pa.ChunkedArray) -> Sketch:
 
 
 def _sketch_numbers(column: pa.ChunkedArray) -> Sketch:
-    numbers = np.asarray(column.cast(pa.float64()), dtype=np.float64)
+    # Not safe: long whole numbers lose their last digits, as they do in the fit.
+    numbers = np.asarray(column.cast(pa.float64(), safe=False), dtype=np.float64)
     numbers = numbers[np.isfinite(numbers)]
     values = pa.array(np.unique(numbers))
     low, high = (float(numbers.min()), float(numbers.max())) if len(numbers) else (np.inf, -np.inf)

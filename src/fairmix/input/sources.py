@@ -22,6 +22,7 @@ from fairmix.input.columns import as_frame
 from fairmix.input.frames import Frames
 from fairmix.input.groups import listed
 from fairmix.kernels.totals import IntArray, Rows
+from fairmix.system.notices import notify
 from fairmix.system.threads import one_blas_thread
 from fairmix.tables import (
     Dialect,
@@ -181,7 +182,14 @@ class FileSource:
     @property
     def names(self) -> list[str]:
         """Columns of the first file, or those chosen."""
-        known = column_names(find_files(self.paths)[0], self.dialect)
+        first = find_files(self.paths)[0]
+        known = column_names(first, self.dialect)
+        if self.columns is None and known[0] == "" and len(known) > 1:
+            notify(
+                f"The first column of {first} has no name and was left out: pandas and R write the "
+                "names of rows like this. To keep it, give it a name."
+            )
+            return known[1:]
         if self.columns is None:
             return known
         unknown = [name for name in self.columns if name not in known]
