@@ -27,6 +27,7 @@ class UnitVariance:
     reg_covar: float = 0.0
 
     takes_missing = False
+    takes_single = False
 
     @property
     def d(self) -> int:

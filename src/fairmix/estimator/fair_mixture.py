@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, Self, overload
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
@@ -86,7 +85,7 @@ from fairmix.results.held_out import certify_held_out
 from fairmix.solvers import SOLVERS
 from fairmix.system.autologging import without_autologging
 from fairmix.system.notices import notify
-from fairmix.system.threads import one_blas_thread
+from fairmix.system.threads import n_threads, one_blas_thread
 from fairmix.tables import MemoryStore, PathLike, Ties, is_path
 
 # One for each row, or the name of a column; None: all rows count alike.
@@ -250,7 +249,8 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
     verbose : int, default=0
         1 shows a progress bar on stderr.
     n_jobs : int, default=None
-        Threads; -1 for all cores. The result is the same for any number.
+        Threads; -1 for all cores. None: as many as ``KMeans`` takes, which ``OMP_NUM_THREADS``,
+        threadpoolctl and joblib limit. The result is the same for any number.
     batch_size : int or float, default=None
         Mini-batch learning (the paper's Algorithm 3): rows of a batch, or their share of all.
         Each iteration visits one batch; the sums of the others stay from their last visit. All
@@ -1286,7 +1286,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
 
     @property
     def _n_threads(self) -> int:
-        return int(effective_n_jobs(self.n_jobs))
+        return n_threads(self.n_jobs)
 
     # ------------------------------------------------------------------- in a notebook
     # It depends on the notebook which of the two it asks for.

@@ -304,7 +304,7 @@ def solve(
         levels = []
         if warm is None:
             rows = SCHEDULE.search.rows(aware=task.aware)
-            levels = [ground.rates.sample(rows, fit.rng)]
+            levels = [ground.rates.sample(rows, fit.rng, single=mixture.family.takes_single)]
             starts = fit.searched(recipe, task, mixture, levels[0])
         near = fit.near(ground.rates)
         if SCHEDULE.is_large(objective.table):

@@ -579,6 +579,8 @@ def _columns(data: object, argument: str) -> list[tuple[object, Any]]:
     # Without narwhals: much faster for the small tables that files are read in.
     if isinstance(data, pa.Array | pa.ChunkedArray):
         return [(None, data)]
+    if isinstance(data, np.ndarray):
+        return _array_columns(data, argument)
     if isinstance(data, pa.Table):
         return _nonempty(list(zip(data.column_names, data.columns, strict=True)), argument)
     try:

@@ -383,6 +383,8 @@ SOURCES: list[type[Source]] = [FileSource, CollectionSource, StreamSource]
 
 def source_kind(X: object) -> type[Source] | None:
     """The back end for X; None for a table in memory."""
+    if isinstance(X, np.ndarray):
+        return None  # the usual case, which no back end need look at
     return next((kind for kind in SOURCES if kind.takes(X)), None)
 
 

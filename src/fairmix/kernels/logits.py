@@ -68,14 +68,7 @@ class LogitMap:
         # features. Threads may make the same weights twice; they are equal, so no lock is needed.
         kind = (n_dense, dtype, block.propensity is not None, block.aside, apart)
         if kind not in self._made:
-            parts = [self.logits.b[:, None], self.logits.W[:, :n_dense]]
-            if self.offsets is not None:
-                if block.propensity is not None:
-                    # Offsets act on rho, not on the indicators of the real groups, which stand
-                    # before it.
-                    parts.append(np.zeros((len(self.logits.b), block.n_indicators)))
-                parts.append(self.offsets.T)
-            made = [np.hstack(parts) / self.temperature]
+            made = [self._dense(block, n_dense) / self.temperature]
             if block.features.codes is not None:
                 made.append(self.logits.W[:, n_dense:] / self.temperature)
             if apart:
@@ -86,6 +79,19 @@ class LogitMap:
             first, *rest = (weights.astype(dtype, copy=False) for weights in made)
             self._made[kind] = Weights(first, rest[0] if rest else None)
         return self._made[kind]
+
+    def _dense(self, block: Block, n_dense: int) -> FloatArray:
+        """Weights of the columns of a design: one, dense features, groups."""
+        K, shift = len(self.logits.b), 0 if self.offsets is None else len(self.offsets)
+        if self.offsets is not None and block.propensity is not None:
+            # Offsets act on rho, not on the indicators of the real groups, which stand before it.
+            shift += block.n_indicators
+        out = np.zeros((K, 1 + n_dense + shift))
+        out[:, 0] = self.logits.b
+        out[:, 1 : 1 + n_dense] = self.logits.W[:, :n_dense]
+        if self.offsets is not None:
+            out[:, -len(self.offsets) :] = self.offsets.T
+        return out
 
     def _apart(self, weights: FloatArray) -> FloatArray:
         out: FloatArray = weights - weights[self.base]

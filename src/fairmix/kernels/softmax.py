@@ -28,9 +28,6 @@ NOTHING = np.zeros(0)
 # Without the floor some percent of the responsibilities of well separated clusters are denormal
 # numbers, at which processors make exp, and many of them also products, up to ten times as slow.
 NEGLIGIBLE = 7.8e-20
-# From this many contrasts on, one product gives the curvature; fewer are summed pair by pair. Up
-# to `FEW_GROUPS` groups have fewer, whose bits the sums by pairs keep.
-MANY_CONTRASTS = 3
 # Up to this many dense features their sums come with the masses from one product; with more, passes
 # that need no sums would pay for them. That depends on nothing else, so that the same rows always
 # give the same bits.
@@ -193,26 +190,22 @@ def _masses(block: Block, psi: FloatArray) -> tuple[FloatArray | None, FloatArra
 
 def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArray:
     """``sum_i w_i a_i a_i^T (x) (diag psi_i - psi_i psi_i^T)`` with a = C rho, (R, K, R, K)."""
-    if len(contrasts) >= MANY_CONTRASTS:
-        return _by_contrasts(block, psi, contrasts)
-    weight = np.ones(block.n_rows) if block.weight is None else block.weight
-    size = len(contrasts)
-    a = block.along(contrasts)
-    # The curvature is symmetric in its contrasts, so half of the pairs are enough.
-    pairs_of_rows = [(r, c) for r in range(size) for c in range(r + 1)]
-    rows, columns = (list(side) for side in zip(*pairs_of_rows, strict=True))
-    out = np.empty((size, len(psi), size, len(psi)))
-    out[rows, :, columns] = _spread(psi, weight * a[rows] * a[columns])
-    out[columns, :, rows] = out[rows, :, columns]
+    a = block.rooted(contrasts, psi.dtype)
+    R, K = len(a), len(psi)
+    both = (a[:, None] * psi).reshape(R * K, -1)
+    # A product with itself needs half the work.
+    out = -(both @ both.T).astype(np.float64).reshape(R, K, R, K)
+    clusters = np.arange(K)
+    # psi_i adds up to one, so the diagonal follows from the rest; adding a constant over clusters
+    # then changes nothing to the last digit, and the curvature of two groups is never negative.
+    out[:, clusters, :, clusters] -= out.sum(axis=3).transpose(1, 0, 2)
     return out
 
 
 def _within_groups(block: Block, psi: FloatArray) -> FloatArray:
     """``sum_i w_i (diag psi_i - psi_i psi_i^T)`` over the rows of each group, (M, K, K)."""
     # Groups side by side, so that the work does not grow with their number; rows aside come last.
-    # Stable, because other sorts may order equal codes differently on another processor, and the
-    # order decides the last bits of the sums.
-    order = np.argsort(block.groups, kind="stable")
+    order = block.by_group
     ends = np.cumsum(np.bincount(block.groups, minlength=block.n_groups)[: block.n_groups])
     psi_of = psi[:, order]
     weighted = psi_of if block.weight is None else psi_of * block.weight[order].astype(psi.dtype)
@@ -220,32 +213,6 @@ def _within_groups(block: Block, psi: FloatArray) -> FloatArray:
     for g, (start, end) in enumerate(itertools.pairwise([0, *ends])):
         out[g] = -(weighted[:, start:end] @ psi_of[:, start:end].T)
     out[:, np.arange(len(psi)), np.arange(len(psi))] += _by_group(block, psi)
-    return out
-
-
-def _by_contrasts(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArray:
-    """The curvature by one product of all contrasts and clusters."""
-    a = block.along(contrasts)
-    a = a.astype(psi.dtype)
-    if block.weight is not None:
-        # The root, because each product below takes it from both sides.
-        a *= np.sqrt(block.weight).astype(psi.dtype)
-    R, K = len(a), len(psi)
-    both = (a[:, None] * psi).reshape(R * K, -1)
-    # A product with itself needs half the work.
-    out = -(both @ both.T).astype(np.float64).reshape(R, K, R, K)
-    for k in range(K):
-        out[:, k, :, k] += both[k::K] @ a.T
-    return out
-
-
-def _spread(psi: FloatArray, weights: FloatArray) -> FloatArray:
-    """``sum_i w_i (diag psi_i - psi_i psi_i^T)`` for several weights (R, n), (R, K, K)."""
-    weights = weights.astype(psi.dtype)
-    size = len(psi)
-    weighted = (weights[:, None] * psi).reshape(-1, psi.shape[1])
-    out = -(weighted @ psi.T).astype(np.float64).reshape(-1, size, size)
-    out[:, np.arange(size), np.arange(size)] += weights @ psi.T
     return out
 
 

@@ -234,6 +234,8 @@ class Block:
     ties: IntArray | None = None
     membership: Membership | None = None
     design: FloatArray = field(init=False)
+    # What passes over the same rows need again and again, by what it is of.
+    _kept: dict[str, tuple[Any, NDArray[Any]]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         dense, codes = self.features
@@ -242,13 +244,16 @@ class Block:
         width = n_dense + self.n_indicators + n_rho
         # The ones stand before the even width: sums over rows leave them out, because the
         # indicators of a row add up to one (decision record 0013).
-        design = np.empty((self.n_rows, 1 + even(width)), dtype=self.dtype)
+        design = np.zeros((self.n_rows, 1 + even(width)), dtype=self.dtype)
         design[:, 0] = 1
-        design[:, 1 + n_dense :] = 0
         if dense is not None:
             design[:, 1 : 1 + n_dense] = dense
         indicators = design[:, 1 + n_dense :]
-        if self.membership is None:
+        if self.membership is None and self.n_indicators <= FEW_GROUPS:
+            # Comparisons, which are faster than indices of few columns.
+            for code in range(self.n_indicators):
+                indicators[:, code] = self.groups == code
+        elif self.membership is None:
             indicators[np.arange(self.n_rows), self.groups] = 1
         else:
             indicators[:, : self.n_groups] = self.membership.matrix.T[self.groups]
@@ -260,6 +265,7 @@ class Block:
         kept = None if dense is None else design[:, 1 : 1 + n_dense]
         object.__setattr__(self, "features", Features(kept, codes))
         object.__setattr__(self, "design", design)
+        object.__setattr__(self, "_kept", {})
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew where it arrives: its features are a view, which would travel as a second copy.
@@ -294,6 +300,28 @@ class Block:
         if self.membership is not None:
             contrasts = contrasts @ self.membership.matrix
         return contrasts[:, self.groups]
+
+    def rooted(self, contrasts: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
+        """The same times the root of the row weights, kept until other contrasts come, (R, n)."""
+        key = (contrasts.shape, contrasts.tobytes(), dtype)
+        found = self._kept.get("rooted")
+        if found is None or found[0] != key:
+            out = self.along(contrasts).astype(dtype)
+            if self.weight is not None:
+                out *= np.sqrt(self.weight).astype(dtype)
+            found = self._kept["rooted"] = (key, out)
+        return found[1]
+
+    @property
+    def by_group(self) -> IntArray:
+        """Rows in the order of their groups, (n,)."""
+        found = self._kept.get("by_group")
+        if found is None:
+            # Stable, because other sorts may order equal codes differently on another processor,
+            # and the order decides the last bits of sums.
+            order = np.argsort(self.groups, kind="stable")
+            found = self._kept["by_group"] = (None, order)
+        return found[1]
 
     def sums_by_group(self, by_code: FloatArray) -> FloatArray:
         """From sums over the rows of each code, (codes, ...), to those of each group, (M, ...)."""

@@ -88,6 +88,16 @@ class Model:
     split: bool = False
     membership: Membership | None = None
 
+    @cached_property
+    def logits(self) -> Logits:
+        """Of the components."""
+        return self.mixture.logits(self.theta)
+
+    @cached_property
+    def _label_map(self) -> LogitMap:
+        # Kept, so that predictions of few rows need not make its weights again.
+        return LogitMap(self.logits, self.offsets)
+
     @property
     def places_aside(self) -> bool:
         """Whether an aware map can place rows of no group that is judged."""
@@ -151,7 +161,7 @@ class Model:
         The masses (M, K) are those of the labels and of the responsibilities. ``labels=False``
         leaves the labels out.
         """
-        work = Assignment(self.mixture.logits(self.theta), self.offsets, self.temperature, labels)
+        work = Assignment(self.logits, self.offsets, self.temperature, labels)
         out = np.empty(table.n_rows, dtype=np.int32) if labels else None
         hard = soft = np.zeros(())
         start = 0
@@ -169,8 +179,7 @@ class Model:
 
         ``first_run``: where in their table the rows begin, for `Ties`.
         """
-        logit_map = LogitMap(self.mixture.logits(self.theta), self.offsets)
-        work = partial(hard_labels, logit_map=logit_map)
+        work = partial(hard_labels, logit_map=self._label_map)
         return self._sweep(rows, work, groups, n_jobs, first_run)
 
     def probabilities(
@@ -191,7 +200,7 @@ class Model:
         temperature: float,
         n_jobs: int,
     ) -> FloatArray:
-        logit_map = LogitMap(self.mixture.logits(self.theta), offsets, temperature)
+        logit_map = LogitMap(self.logits, offsets, temperature)
 
         def work(block: Block) -> FloatArray:
             return forward(block, logit_map, likelihood=False).psi.T
@@ -200,26 +209,42 @@ class Model:
 
     def log_densities(self, rows: Rows, *, n_jobs: int = 1) -> FloatArray:
         """Log-density of each row under the untilted mixture, (N,)."""
-        logit_map = LogitMap(self.mixture.logits(self.theta))
+        logit_map = LogitMap(self.logits)
         return self._sweep(rows, lambda block: log_densities(block, logit_map), None, n_jobs)
 
     def has_densities(self, rows: Rows) -> bool:
         """Whether the logits of all rows are finite.
 
-        Three corners of the box that holds the rows stand for them: the lowest, the highest and
-        the one farthest from zero, where every square and product is at its largest.
+        Corners of a box that holds the rows stand for them: the lowest, the highest and the one
+        farthest from zero, where every square and product is at its largest.
         """
-        if rows.numeric is None:
+        numeric = rows.numeric
+        if numeric is None:
             return True
-        # What is missing counts for nothing; a column may have nothing else.
-        low, high = np.fmin.reduce(rows.numeric, axis=0), np.fmax.reduce(rows.numeric, axis=0)
-        corners = np.stack([low, high, np.where(np.abs(low) > np.abs(high), low, high)])
-        codes = None if rows.codes is None else np.repeat(rows.codes[:1], len(corners), axis=0)
-        # Offsets are finite, so any group will do.
-        groups = None if self.offsets is None else np.zeros(len(corners), dtype=np.intp)
         with np.errstate(over="ignore", invalid="ignore"):
-            psi = self.probabilities(Rows(corners, codes), groups)
-        finite = bool(np.isfinite(psi).all())
+            # No number is farther from zero than all of them together: one product finds a box.
+            reach = np.sqrt(np.vdot(numeric, numeric))
+            corners = np.outer([-reach, reach], np.ones(numeric.shape[1])).astype(numeric.dtype)
+            if np.isfinite(reach) and self._finite_at(corners):
+                return True
+            # What is missing counts for nothing; a column may have nothing else.
+            low, high = np.fmin.reduce(numeric, axis=0), np.fmax.reduce(numeric, axis=0)
+            return self._finite_at(
+                np.stack([low, high, np.where(np.abs(low) > np.abs(high), low, high)])
+            )
+
+    def _finite_at(self, corners: FloatArray) -> bool:
+        if np.isnan(corners).all():
+            return True
+        codes = None
+        if self.columns.categorical:
+            codes = np.zeros((len(corners), len(self.columns.categorical)), dtype=np.intp)
+        dense = self.mixture.family.encode(Rows(corners, codes)).dense
+        assert dense is not None
+        # Offsets and weights of categories are finite.
+        size = np.abs(self.logits.W[:, : dense.shape[1]]).astype(dense.dtype)
+        largest = (size @ np.abs(dense).T) / self.temperature
+        finite = bool(np.isfinite(largest).all())
         return finite and (self.propensity is None or self.propensity.is_finite(corners))
 
     def parameters(self) -> dict[str, FloatArray | list[FloatArray]]:

@@ -51,10 +51,23 @@ class Scale:
         # infinity the column becomes zero, and so does its coefficient.
         return cls(mean, np.where(deviation > 1e-12 * (1 + np.abs(mean)), deviation, np.inf))
 
-    def __call__(self, columns: FloatArray) -> FloatArray:
-        """Columns in units of the standard deviation, in their precision."""
+    @property
+    def inverse(self) -> FloatArray:
+        """One over the deviation; zero for constant columns."""
+        return np.asarray(1 / self.deviation)
+
+    def centred(self, columns: FloatArray) -> FloatArray:
+        """Columns less their mean, in their precision; what is missing is at the mean."""
         out = by_column(np.subtract, columns, self.mean.astype(columns.dtype))
-        return by_column(np.multiply, out, (1 / self.deviation).astype(columns.dtype), out)
+        # A sum tells whether anything is missing; an array of flags is made only then.
+        if np.isnan(out.sum()):
+            out[np.isnan(out)] = 0
+        return out
+
+    def __call__(self, columns: FloatArray) -> FloatArray:
+        """The same in units of the standard deviation."""
+        out = self.centred(columns)
+        return by_column(np.multiply, out, self.inverse.astype(columns.dtype), out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,20 +104,19 @@ class Propensity:
         scores = np.repeat(self.intercepts.astype(dtype)[:, None], rows.n_rows, axis=1)
         start = 0
         if self.numbers is not None and rows.numeric is not None:
-            z = _standardized(self.numbers, rows.numeric)
-            start = z.shape[1] + _n_powers(z.shape[1])
-            scores += coefficients[:, : z.shape[1]] @ z.T
-            scores += _powers_by(coefficients[:, z.shape[1] : start], z)
+            x = self.numbers.centred(rows.numeric)
+            start = x.shape[1] + _n_powers(x.shape[1])
+            # The deviations go into the few coefficients, not into the many rows.
+            scale = self.numbers.inverse
+            scale = np.concatenate([scale, _powers(scale[None])[0]])
+            _add_scores(scores, (self.coefficients[:, :start] * scale).astype(dtype), x)
         for columns in _indicators(self.slots, self.gaps, rows, dtype):
             scores += coefficients[:, start : start + columns.shape[1]] @ columns.T
             start += columns.shape[1]
         if start != coefficients.shape[1]:
             raise ValueError(f"{coefficients.shape[1]} coefficients do not fit to {start} columns.")
         for part in [slice(None)] if self.membership is None else self.membership.parts:
-            # New rows may be far from those of the fit, and exp of their scores would overflow.
-            scores[part] -= scores[part].max(axis=0)
-            np.exp(scores[part], out=scores[part])
-            scores[part] /= scores[part].sum(axis=0)
+            _softmax(scores[part])
         return np.asarray(scores)
 
     def is_finite(self, corners: FloatArray) -> bool:
@@ -140,7 +152,7 @@ def fit_propensity(
     gaps = tuple(np.flatnonzero(_absent(rows).any(axis=0)).tolist())
     parts = _indicators(slots, gaps, rows, np.dtype(np.float64))
     if numbers is not None and rows.numeric is not None:
-        z = _standardized(numbers, rows.numeric)
+        z = numbers(rows.numeric)
         parts = [z, _powers(z), *parts]
     X = np.hstack(parts)
     # The penalty of the regression needs columns of one scale; indicators keep theirs.
@@ -218,15 +230,6 @@ def _absent(rows: Rows) -> NDArray[np.bool_]:
     return np.hstack(parts)
 
 
-def _standardized(numbers: Scale, numeric: FloatArray) -> FloatArray:
-    """Numbers in units of their deviation; what is missing is at the mean."""
-    z = numbers(numeric)
-    # A sum tells whether anything is missing; an array of flags is made only then.
-    if np.isnan(z.sum()):
-        z[np.isnan(z)] = 0
-    return z
-
-
 def _powers(z: FloatArray) -> FloatArray:
     """Squares of the columns and, of few, their products."""
     d = z.shape[1]
@@ -240,19 +243,35 @@ def _n_powers(d: int) -> int:
     return d if d > PRODUCT_COLUMNS else d * (d + 1) // 2
 
 
-def _powers_by(coefficients: FloatArray, z: FloatArray) -> FloatArray:
-    """``coefficients @ _powers(z).T``; products as quadratic forms, so none is ever stored."""
+def _add_scores(scores: FloatArray, coefficients: FloatArray, z: FloatArray) -> None:
+    """Add ``coefficients @ (z, _powers(z)).T``; products as quadratic forms, so none is stored."""
     d = z.shape[1]
+    linear, powers = coefficients[:, :d], coefficients[:, d:]
     if d > PRODUCT_COLUMNS:
-        return np.asarray(coefficients @ (z * z).T)
-    out = np.zeros((len(coefficients), len(z)), dtype=z.dtype)
-    for g, row in enumerate(coefficients):
-        # The scores of the first of two groups are zero.
-        if row.any():
-            form = np.zeros((d, d), dtype=z.dtype)
-            form[np.triu_indices(d)] = row
-            out[g] = np.einsum("ni,ni->n", z @ form, z)
-    return out
+        scores += linear @ z.T
+        scores += powers @ (z * z).T
+        return
+    for g in np.flatnonzero(coefficients.any(axis=1)):  # the first of two groups has none
+        form = np.zeros((d, d), dtype=z.dtype)
+        form[np.triu_indices(d)] = powers[g]
+        # z^T F z + l^T z = (F^T z + l)^T z
+        half = z @ form
+        by_column(np.add, half, linear[g], half)
+        scores[g] += np.einsum("ni,ni->n", half, z)
+
+
+def _softmax(scores: FloatArray) -> None:
+    """In place, over the groups."""
+    if len(scores) == 2:
+        # One exp for two groups; where it overflows, the probability is zero all the same.
+        with np.errstate(over="ignore"):
+            scores[0] = 1 / (1 + np.exp(scores[1] - scores[0]))
+        scores[1] = 1 - scores[0]
+        return
+    # New rows may be far from those of the fit, and exp of their scores would overflow.
+    scores -= scores.max(axis=0)
+    np.exp(scores, out=scores)
+    scores *= 1 / scores.sum(axis=0)
 
 
 def _slots(codes: IntArray) -> IntArray:

@@ -6,7 +6,6 @@ from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -33,7 +32,7 @@ from fairmix.repair.costs import Costs
 from fairmix.repair.labels import Bounds, FairLabels, Repair, judged, rule_of
 from fairmix.results.verdict import MIN_GROUP_SIZE, Verdict
 from fairmix.system.autologging import without_autologging
-from fairmix.system.threads import one_blas_thread
+from fairmix.system.threads import n_threads, one_blas_thread
 
 RULE = [Interval(Real, 0, None, closed="left"), dict, None]
 
@@ -75,7 +74,7 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
     prefit : bool, default=False
         Whether the clusterer is fitted already, and is used as it is. So is a ``FrozenEstimator``.
     n_jobs : int, default=None
-        Threads; labels do not depend on it.
+        Threads; labels do not depend on it. None: as many as ``KMeans`` takes.
 
     Attributes
     ----------
@@ -306,7 +305,7 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
         limit: Any,
     ) -> FairLabels:
         costs = Costs(clusters.cost(self._seen(clusters, X, rows)), len(rows))
-        threads = int(effective_n_jobs(self.n_jobs))
+        threads = n_threads(self.n_jobs)
         seats = Seats.of(groups)
         repair = Repair(costs, groups, weight, limit, self.ties == "together", threads)
         if self.assignment == "aware" or seats.n_groups == 1:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
@@ -30,7 +29,7 @@ from fairmix.solvers.dual import Goal
 from fairmix.solvers.quadratic import Bound
 from fairmix.solvers.tilt import Tilt
 from fairmix.system.notices import notify
-from fairmix.system.threads import one_blas_thread
+from fairmix.system.threads import n_threads, one_blas_thread
 from fairmix.tables import MemoryStore, Table
 
 Bounds = float | Mapping[str, float] | None
@@ -144,7 +143,7 @@ def fair_labels(
     ties : {"split", "together"}, default="split"
         Whether rows of one group with equal costs may have different labels.
     n_jobs : int, default=None
-        Threads; labels do not depend on it.
+        Threads; labels do not depend on it. None: as many as ``KMeans`` takes.
 
     Returns
     -------
@@ -186,7 +185,7 @@ def fair_labels(
     groups = judged(groups.counted(weight), min_group_size)
     if isinstance(limit, ByAttribute):
         limit.check([own.title for own in groups.attributes])
-    threads = int(effective_n_jobs(n_jobs))
+    threads = n_threads(n_jobs)
     with one_blas_thread():
         return Repair(costs, groups, weight, limit, ties == "together", threads).run()
 

@@ -21,11 +21,17 @@ from fairmix.solvers.local_model import FewGroups, definite
 # Steps at most, for each entry. A fit of three groups takes about ten in all (decision record
 # 0015); the cap is against rounding that would let entries join and leave for ever.
 STEPS = 6
+# Added to the curvature of two groups, as a share of its mean, which is at least `LEAST_UNIT`: far
+# above rounding, far below what rates could show.
+RIDGE = 1e-9
+LEAST_UNIT = 1e-12
 
 
 def sparse_multipliers(model: FewGroups, amount: float, tol: float) -> FloatArray:
     """Multipliers at the minimum, to an accuracy in rates; ``amount`` prices absolute values."""
     multipliers, rates = model.multipliers, model.rates
+    if len(rates) == 2:
+        return _of_two_groups(model, amount, tol)
     H = definite(model.curvature)
     problem = Problem(H, H @ multipliers.ravel() + rates.ravel(), amount)
     now = (multipliers - multipliers.mean(axis=0)) * (multipliers != 0).any(axis=0)
@@ -47,6 +53,53 @@ def sparse_multipliers(model: FewGroups, amount: float, tol: float) -> FloatArra
             step = problem.step(now, np.where(worst, joining, sign))
         now = step.point
     return np.asarray(now)
+
+
+def _of_two_groups(model: FewGroups, amount: float, tol: float) -> FloatArray:
+    """The same for lambda = (z, -z): no sums to keep, and half the numbers."""
+    multipliers, rates = model.multipliers, model.rates
+    n_clusters = rates.shape[1]
+    parts = model.curvature.reshape(2, n_clusters, 2, n_clusters)
+    H = parts[0, :, 0] - parts[0, :, 1] - parts[1, :, 0] + parts[1, :, 1]
+    # The trace keeps H definite: it is singular where a constant is added to all clusters.
+    H.flat[:: n_clusters + 1] += RIDGE * max(float(np.trace(H)) / n_clusters, LEAST_UNIT)
+    now = (multipliers[0] - multipliers[1]) / 2
+    price, linear = 2 * amount, H @ now + (rates[0] - rates[1])
+    tol = 2 * tol
+    for _ in range(STEPS * n_clusters):
+        sign, slope = np.sign(now), H @ now - linear
+        on = sign != 0
+        if np.abs(slope + price * sign)[on].max(initial=0.0) < tol:
+            excess = np.where(on, -np.inf, np.abs(slope) - price)
+            if excess.max() < tol:
+                break
+            joins = excess >= tol
+            new, gain = _towards(H, linear, price, now, np.where(joins, -np.sign(slope), sign))
+            if gain <= 0:
+                # Too many at once: the worst one by itself.
+                joins = np.arange(n_clusters) == excess.argmax()
+                new, gain = _towards(H, linear, price, now, np.where(joins, -np.sign(slope), sign))
+            now = new
+        else:
+            now = _towards(H, linear, price, now, sign)[0]
+    return np.stack([now, -now])
+
+
+def _towards(
+    H: FloatArray, linear: FloatArray, price: float, now: FloatArray, sign: FloatArray
+) -> tuple[FloatArray, float]:
+    """Best point on the way to the minimum for these signs, and by how much the value falls."""
+    on = np.flatnonzero(sign)
+    goal = np.zeros_like(now)
+    goal[on] = np.linalg.solve(H[np.ix_(on, on)], linear[on] - price * sign[on])
+    step = goal - now
+    crossing = np.flatnonzero(now * goal < 0)
+    lengths = np.concatenate([-now[crossing] / step[crossing], [1.0, 0.0]])
+    points = now + lengths[:, None] * step
+    points[np.arange(len(crossing)), crossing] = 0.0
+    values = ((0.5 * (points @ H) - linear) * points + price * np.abs(points)).sum(axis=1)
+    best = values[:-1].argmin()
+    return points[best], float(values[-1] - values[best])
 
 
 def _mean_where(values: FloatArray, where: FloatArray) -> FloatArray:

@@ -213,8 +213,9 @@ class Tilt:
             floor = max(FLOOR * np.trace(inner) / size, 1e-12)
             curvature = ByContrast(basis, inner + floor * np.eye(size))
             return ManyGroups(self.multipliers, rates, curvature)
-        half = np.tensordot(basis, inner, axes=1)
-        outer = np.tensordot(half, basis, axes=(2, 1)).transpose(0, 1, 3, 2)
+        n_groups, n_contrasts = basis.shape
+        half = basis @ inner.reshape(n_contrasts, -1)
+        outer = basis @ half.reshape(n_groups, n_clusters, n_contrasts, n_clusters)
         size = self.multipliers.size
         return FewGroups(self.multipliers, rates, outer.reshape(size, size))
 

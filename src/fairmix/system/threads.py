@@ -1,14 +1,20 @@
-"""One thread inside a library while our own threads work: bits do not depend on how many it has."""
+"""How many threads we take, and one inside a library meanwhile: bits depend on neither number."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from typing import Any
 
+from joblib import cpu_count, effective_n_jobs
+from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
+
+# How users, joblib and Dask limit the threads of libraries, workers of processes among them.
+LIMIT = "OMP_NUM_THREADS"
 
 
 class Gate:
@@ -82,3 +88,33 @@ def one_thread() -> AbstractContextManager[Any]:
     # takes longer than the search.
     context: AbstractContextManager[Any] = ThreadpoolController().limit(limits=1)
     return context
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """Threads that ``n_jobs`` means; None: as many as k-means of scikit-learn takes by itself.
+
+    That is the limit of OpenMP, which ``OMP_NUM_THREADS``, threadpoolctl and the workers of joblib
+    and Dask set, and at most one thread for each physical core that the process may use. A thread
+    of joblib is one of several already, and takes no more.
+
+    Examples
+    --------
+    >>> from threadpoolctl import threadpool_limits
+    >>> with threadpool_limits(1):
+    ...     n_threads(3), n_threads(None)
+    (3, 1)
+    """
+    backend, configured = get_active_backend()
+    nested = bool(backend.nesting_level) and LIMIT not in os.environ
+    if n_jobs is not None or configured is not None or nested:
+        return int(effective_n_jobs(n_jobs))
+    limits = [library.get_num_threads() for library in _openmp().lib_controllers]
+    if LIMIT not in os.environ or not limits:
+        limits.append(cpu_count(only_physical_cores=True))
+    return max(1, min(limits))
+
+
+@cache
+def _openmp() -> ThreadpoolController:
+    # Kept as for BLAS. Whoever asks has imported scikit-learn, which loads the library.
+    return ThreadpoolController().select(user_api="openmp")

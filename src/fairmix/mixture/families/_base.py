@@ -50,6 +50,10 @@ class Family(Protocol):
     def takes_missing(self) -> bool:
         """Whether missing numbers (NaN) are integrated out; else rows must be complete."""
 
+    @property
+    def takes_single(self) -> bool:
+        """Whether climbs of samples may round features and their sums to single precision."""
+
     def encode(self, rows: Rows) -> Features:
         """T(x) of some rows."""
 

@@ -68,6 +68,11 @@ class Categorical:
         return True
 
     @property
+    def takes_single(self) -> bool:
+        """Features are zero or one."""
+        return True
+
+    @property
     def _starts(self) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(self.levels)[:-1]]).astype(np.intp)
 

@@ -125,6 +125,11 @@ class Gaussian:
         return self.shape != "matrix"
 
     @property
+    def takes_single(self) -> bool:
+        """Not a matrix, which loses its smallest eigenvalues in rounded products of columns."""
+        return self.shape != "matrix"
+
+    @property
     def n_indicators(self) -> int:
         """Columns of T(x) that mark missing numbers; none where there must not be any."""
         return self.d if self.takes_missing else 0
@@ -196,7 +201,11 @@ class Gaussian:
             # The terms of b that belong to one column, with the opposite sign.
             absent = scales + 0.5 * (linear * mu + LOG_2PI)
         b = 0.5 * (log_det - np.einsum("kd,kd->k", linear, mu) - d * LOG_2PI)
-        return Logits(b, np.hstack([linear, self._each(quadratic), absent]))
+        W = np.empty((self.n_components, self.n_features))
+        W[:, :d] = linear
+        W[:, d : d + self.n_scales] = quadratic  # shared ones spread over the components
+        W[:, d + self.n_scales :] = absent
+        return Logits(b, W)
 
     def pullback(self, theta: FloatArray, grad: Logits) -> FloatArray:
         """Chain rule through ``logits``."""
@@ -415,8 +424,8 @@ class Gaussian:
 
     def _parts(self, W: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Columns of x, of t(x) and of the indicators; sums of complete rows may lack the last."""
-        linear, second, absent = np.split(W, [self.d, self.d + self.n_scales], axis=1)
-        return linear, second, absent
+        end = self.d + self.n_scales
+        return W[:, : self.d], W[:, self.d : end], W[:, end:]
 
     def _split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         cut = self.n_components * self.d

@@ -45,6 +45,11 @@ class Product:
         """As its numbers."""
         return self.numeric.takes_missing
 
+    @property
+    def takes_single(self) -> bool:
+        """As its numbers."""
+        return self.numeric.takes_single
+
     def _split_theta(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         return theta[: self.numeric.n_theta], theta[self.numeric.n_theta :]
 
