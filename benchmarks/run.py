@@ -7,8 +7,9 @@ import importlib
 import json
 import os
 import platform
+import time
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from benchmarks.harness import Ratio, n_threads
 
 BENCHMARKS = (
     "kernel",
+    "fits",
     "census",
-    "tabular",
     "groups",
     "passes",
     "memory",
@@ -47,6 +48,9 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, help="folder for a JSON file of each (docs/benchmarks without names)"
     )
+    parser.add_argument("--only", default="", help="cells of a grid whose name holds this text")
+    parser.add_argument("--resume", action="store_true", help="leave out cells that are measured")
+    parser.add_argument("--minutes", type=float, default=np.inf, help="begin no cell after so many")
     parser.add_argument("--tiny", action="store_true", help="sizes that only test the harness")
     parser.add_argument("--page", action="store_true", help="only write the page of the docs")
     arguments = parser.parse_args()
@@ -58,27 +62,87 @@ def main() -> None:
         return
     every = arguments.all or not arguments.names
     out = arguments.out or (FOLDER if every and not arguments.tiny else None)
+    until = time.monotonic() + 60 * arguments.minutes
     found = [
         ratio
         for name in (BENCHMARKS if every else arguments.names)
-        for ratio in measure(name, arguments.repeats, tiny=arguments.tiny, out=out)
+        for ratio in measure(
+            name,
+            arguments.repeats,
+            tiny=arguments.tiny,
+            out=out,
+            only=arguments.only,
+            resume=arguments.resume,
+            until=until,
+        )
     ]
     judged = [ratio.verdict for ratio in found if ratio.verdict]
     print(f"{judged.count('pass')} of {len(judged)} bounds pass")
 
 
-def measure(name: str, repeats: int, *, tiny: bool, out: Path | None) -> list[Ratio]:
-    """Run one benchmark, print its lines of the table and write its file."""
+def measure(
+    name: str,
+    repeats: int,
+    *,
+    tiny: bool,
+    out: Path | None,
+    only: str = "",
+    resume: bool = False,
+    until: float = np.inf,
+) -> list[Ratio]:
+    """Run one benchmark, print its lines of the table and write its file.
+
+    A grid, a module with ``cells``, is written after each cell. What its file has of others stays.
+    """
     module = importlib.import_module(f"benchmarks.{name}")
-    ratios = []
-    for ratio in module.run(repeats, **(module.TINY if tiny else {})):
-        ratios.append(ratio)
-        print(line(name, ratio), flush=True)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(document(name, module.__doc__ or "", ratios, repeats), indent=1)
-        (out / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    return ratios
+    how = module.TINY if tiny else {}
+    path = None if out is None else out / f"{name}.json"
+    cells: list[Any] = [*module.cells()] if hasattr(module, "cells") else [None]
+    known = _known(path) if cells[0] is not None else {}
+    found: list[Ratio] = []
+    for cell in cells:
+        title = "" if cell is None else cell.name
+        measured = any(_belongs(ratio, title) for ratio in known)
+        if only not in title or (resume and measured) or time.monotonic() > until:
+            continue
+        new = []
+        for ratio in (
+            module.run(repeats, **how) if cell is None else module.measure(cell, repeats, **how)
+        ):
+            new.append(ratio)
+            print(line(name, ratio), flush=True)
+        found += new
+        known = {key: ratio for key, ratio in known.items() if not _belongs(key, title)}
+        known |= {ratio.name: ratio for ratio in new}
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            order = [c if c is None else c.name for c in cells]
+            text = json.dumps(
+                document(name, module.__doc__ or "", _sorted(known, order), repeats), indent=1
+            )
+            path.write_text(text + "\n", encoding="utf-8")
+    return found
+
+
+def _belongs(line: str, title: str) -> bool:
+    """Whether a line is of a cell; all are where there are no cells."""
+    return not title or line.startswith(f"{title}, ")
+
+
+def _known(path: Path | None) -> dict[str, Ratio]:
+    """Lines of a file, by name."""
+    if path is None or not path.exists():
+        return {}
+    names = {part.name for part in fields(Ratio)}
+    rows = json.loads(path.read_text(encoding="utf-8"))["ratios"]
+    return {row["name"]: Ratio(**{key: row[key] for key in names}) for row in rows}
+
+
+def _sorted(known: dict[str, Ratio], titles: list[str | None]) -> list[Ratio]:
+    """Lines in the order of their cells."""
+    return [
+        ratio for title in titles for ratio in known.values() if _belongs(ratio.name, title or "")
+    ]
 
 
 def line(name: str, ratio: Ratio) -> str:

@@ -17,7 +17,7 @@ from repetition import times
 ROOT = Path(__file__).parents[1]
 
 # With a run at tiny sizes; the others measure nothing that depends on a size.
-TINY = times(["groups"], ["census", "tabular", "groups", "passes", "memory", "startup", "growth"])
+TINY = times(["groups"], ["census", "groups", "passes", "memory", "startup", "growth"])
 EXPECTED = {
     "census": {
         *(f"{a} {w}" for a in ("blind", "aware") for w in ("sub-sample 5 %", "full EM")),
@@ -134,7 +134,7 @@ def test_a_page_has_a_row_for_every_ratio_and_counts_verdicts():
     assert "| free | 1 s | a pass: 3 s | 0.333 |  |  |" in text
     assert "A title.\n" in text
     assert "More." not in text
-    assert "Not measured: census, tabular" in text
+    assert "Not measured: fits, census" in text
     assert "quick" in line("kernel", ratios[0])
 
 

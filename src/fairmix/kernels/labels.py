@@ -85,7 +85,7 @@ def _first_largest(scores: FloatArray) -> IntArray:
     numbers = np.arange(n_clusters, 0, -1, dtype=small)[:, None]
     marks = (scores == scores.max(axis=0)) * numbers
     # NaN equals nothing; a label must be one all the same.
-    return np.minimum(n_clusters - marks.max(axis=0), n_clusters - 1)
+    return np.asarray(np.minimum(n_clusters - marks.max(axis=0), n_clusters - 1))
 
 
 def label_scores(block: Block, logit_map: LogitMap, rows: slice | IntArray = ALL) -> FloatArray:

@@ -244,8 +244,10 @@ class Block:
         width = n_dense + self.n_indicators + n_rho
         # The ones stand before the even width: sums over rows leave them out, because the
         # indicators of a row add up to one (decision record 0013).
-        design = np.zeros((self.n_rows, 1 + even(width)), dtype=self.dtype)
+        # Column by column in memory: products take either order, and columns are made in one go.
+        design = np.empty((1 + even(width), self.n_rows), dtype=self.dtype).T
         design[:, 0] = 1
+        design[:, 1 + n_dense :] = 0
         if dense is not None:
             design[:, 1 : 1 + n_dense] = dense
         indicators = design[:, 1 + n_dense :]

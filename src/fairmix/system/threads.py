@@ -108,7 +108,7 @@ def n_threads(n_jobs: int | None) -> int:
     nested = bool(backend.nesting_level) and LIMIT not in os.environ
     if n_jobs is not None or configured is not None or nested:
         return int(effective_n_jobs(n_jobs))
-    limits = [library.get_num_threads() for library in _openmp().lib_controllers]
+    limits: list[int] = [library.get_num_threads() for library in _openmp().lib_controllers]
     if LIMIT not in os.environ or not limits:
         limits.append(cpu_count(only_physical_cores=True))
     return max(1, min(limits))

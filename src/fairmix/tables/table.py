@@ -36,6 +36,9 @@ KEPT_RESPONSIBILITIES_BYTES = 2**26
 # Features beyond this stay in double precision. Single precision ends at 1e38, and passes multiply
 # features by weights and responsibilities and add up rows.
 LARGEST_SINGLE = 1e15
+# Fewer rows stay in double precision: they take little time, and rounding would let paths part that
+# differ in nothing but the names of groups.
+SINGLE_ROWS = 8192
 
 
 @dataclass(frozen=True)
@@ -266,9 +269,10 @@ class Table(OneBatch):
     ) -> Table:
         """A table of rows in memory, drawn at random within each group.
 
-        ``single``: for passes in single precision.
+        ``single``: for passes in single precision, unless there are few.
         """
         drawn = self.store.sample(n_rows, rng, replace=replace)
+        single = single and drawn.n_rows >= SINGLE_ROWS
         # All rows: what is encoded and remembered serves on.
         if drawn is self.store and not single:
             return self

@@ -24,7 +24,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Rows, by_column
+from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Rows
 from fairmix.mixture.families._base import Centers, Family, GraphBuilder, RowNames, Stored
 
 Shape = Literal["one", "columns", "matrix"]
@@ -152,33 +152,42 @@ class Gaussian:
     def encode(self, rows: Rows) -> Features:
         """(x, t(x)) with x centred and, where a number is missing, the indicators."""
         assert rows.numeric is not None
-        x = self._centred(rows.numeric)
-        t = self._products(x)
+        # Column by column in memory, as a block keeps them.
+        n_complete = self.d + self.n_scales
+        out = np.empty((n_complete, rows.n_rows), dtype=rows.numeric.dtype)
+        x = self._centred(rows.numeric, out[: self.d])
+        self._products(x, out[self.d :])
         # The smallest tells: NaN in x is NaN in t.
-        if not np.isnan(t.min(initial=0.0)):
-            return Features(np.hstack([x, t]), None)
+        if not np.isnan(out[self.d :].min(initial=0.0)):
+            return Features(out.T, None)
         absent = np.isnan(x)
         assert self.n_indicators or not absent.any()
         x[absent] = 0
-        marks = absent[:, : self.n_indicators].astype(x.dtype)
-        return Features(np.hstack([x, self._products(x), marks]), None)
+        self._products(x, out[self.d :])
+        marks = absent[: self.n_indicators].astype(x.dtype)
+        return Features(np.vstack([out, marks]).T, None)
 
-    def _centred(self, numeric: FloatArray) -> FloatArray:
+    def _centred(self, numeric: FloatArray, out: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # infinite is not equal, so the longer way is taken
             center: FloatArray = self.center.astype(numeric.dtype)
         if np.array_equal(center, self.center):
-            return by_column(np.subtract, numeric, center)
+            return np.asarray(np.subtract(numeric.T, center[:, None], out=out))
         # In double precision, or rows and `unpack` would count from two different centres.
-        return np.asarray((numeric - self.center).astype(numeric.dtype))
+        out[...] = (numeric - self.center).T
+        return out
 
-    def _products(self, x: FloatArray) -> FloatArray:
-        """t(x)."""
+    def _products(self, x: FloatArray, out: FloatArray) -> None:
+        """t(x) of x (d, n)."""
         if self.shape == "one":
-            return np.asarray(np.einsum("ij,ij->i", x, x)[:, None])
-        if self.shape == "columns":
-            return x * x
-        i, j = self._pairs()
-        return np.asarray(x[:, i] * x[:, j])
+            np.einsum("ij,ij->j", x, x, out=out[0])
+        elif self.shape == "columns":
+            np.multiply(x, x, out=out)
+        else:
+            start = 0
+            for i in range(self.d):
+                # In the order of `_pairs`.
+                np.multiply(x[i:], x[i], out=out[start : start + self.d - i])
+                start += self.d - i
 
     def logits(self, theta: FloatArray) -> Logits:
         """See the module docstring."""
