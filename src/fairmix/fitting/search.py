@@ -123,8 +123,11 @@ class Walk:
         policy = self.policy
         begun = [Beginning(start()) for _ in range(policy.starts)]
         free = self._free_value(begun[0])
-        best = _best([self._climb(at, policy.start_iterations) for at in begun])
-        best = _best([best, self._climb(Beginning.at(best), policy.settle_iterations)])
+        best, *others = [self._climb(at, policy.start_iterations) for at in begun]
+        for end in others:
+            best = end if self._gains(end, best) else best
+        settled = self._climb(Beginning.at(best), policy.settle_iterations)
+        best = max(best, settled, key=_value)
         failed = 0
         for move in count(1):
             if self.left <= 0 or failed >= policy.patience:
@@ -134,12 +137,19 @@ class Walk:
             else:
                 at = self._swap(best)
             end = self._climb(at, policy.move_iterations)
-            # Where nothing was allowed so far, any value is a gain.
-            if _value(end) > (best.objective + policy.least_gain, best.history[-1].objective):
+            if self._gains(end, best):
                 best, failed = end, 0
             else:
                 failed += 1
         return best
+
+    def _gains(self, end: Solution, best: Solution) -> bool:
+        """Whether an end is better by more than rounding may make it.
+
+        Where nothing was allowed so far, any value is a gain.
+        """
+        least = best.objective + self.policy.least_gain
+        return _value(end) > (least, best.history[-1].objective)
 
     def _climb(self, at: Beginning, iterations: int, bound: float | None = None) -> Solution:
         solver = self._solver(bound)
@@ -202,7 +212,3 @@ def swapped(
 def _value(end: Solution) -> tuple[float, float]:
     """Of climbs that met no allowed rates at all, the last value tells."""
     return end.objective, end.history[-1].objective
-
-
-def _best(ends: list[Solution]) -> Solution:
-    return max(ends, key=_value)
