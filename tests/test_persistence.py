@@ -91,6 +91,11 @@ def round_trip(model: FairMixture, folder: Path) -> FairMixture:
     return load(model.save(folder / "model.fairmix"))
 
 
+def document_of(model: FairMixture, folder: Path) -> dict[str, object]:
+    with zipfile.ZipFile(model.save(folder / "model.fairmix")) as archive:
+        return json.loads(archive.read("model.json"))
+
+
 AUTO = {"max_gap": "auto"}
 CASES = {
     **{f"gaussian-{c}": (NUMBERS, {"covariance_type": c}) for c in COVARIANCE_TYPES},
@@ -223,6 +228,40 @@ def test_parameters_changed_after_the_fit_do_not_change_the_model(tmp_path):
     assert (again.n_components, again.covariance_type) == (7, "full")
     assert type(again.reg_covar) is float
     assert_same(again.predict_proba(people()[NUMBERS]), proba, "predict_proba")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"max_gap": "auto", "min_ratio": 0.5},
+        {"max_gap": 0.001, "criterion": "additive_gap"},
+        {"max_gap": "auto", "gap_of": "probabilities", "min_group_size": 5},
+        {"max_gap": "auto", "fairness_strength": 1.0, "missing_groups": "drop"},
+    ],
+)
+def test_a_rule_set_after_the_fit_does_not_change_the_verdict_of_a_file(other, tmp_path):
+    model = fitted(NUMBERS, max_gap=0.05)
+    plain = round_trip(model, tmp_path)
+    assert "rule" not in document_of(model, tmp_path)
+    rule, verdict = model.fitted_.rule, model.fitted_.verdict
+    again = round_trip(model.set_params(**other), tmp_path)
+    assert (again.fitted_.rule, again.fitted_.verdict) == (rule, verdict)
+    assert again.fitted_.verdict == plain.fitted_.verdict
+    assert {name: getattr(again, name) for name in other} == other
+    # What was fitted without a bound has none after a bound is set, either.
+    free = fitted(NUMBERS, fairness_strength=0.0)
+    assert round_trip(free.set_params(fairness_strength="auto"), tmp_path).verdict_ == "no bound"
+
+
+def test_a_rule_by_attribute_comes_back_after_another_is_set(tmp_path):
+    table = people().assign(side=lambda found: np.where(found.index % 2, "left", "right"))
+    bounds = {"group": 0.3, "side": 0.4}
+    model = FairMixture(2, attributes="each", max_gap=bounds, random_state=0)
+    model.fit(table[["age"]], sensitive_features=table[["group", "side"]])
+    rule = model.fitted_.rule
+    again = round_trip(model.set_params(max_gap=0.2), tmp_path)
+    assert again.fitted_.rule == rule
+    assert document_of(model, tmp_path)["rule"]["bounds"] == bounds
 
 
 def test_metadata_comes_back(tmp_path):

@@ -99,6 +99,14 @@ def test_a_document_that_is_too_long(tmp_path):
 # ------------------------------------------------------------------ the values
 # Longer than any float, which JSON allows.
 LONG = 10**400
+RULE = {
+    "parameter": "min_ratio",
+    "bounds": {"": 0.8},
+    "criterion": "gap",
+    "gap_of": "labels",
+    "min_group_size": 30,
+    "missing_groups": "error",
+}
 WRONG = [
     ("format", "other", "format is 'other'"),
     ("format", ..., "has no 'format'"),
@@ -122,6 +130,16 @@ WRONG = [
     ("parameters.n_jobs", 10**9, "'n_jobs' has no place"),
     ("parameters.checkpoint", "/etc/passwd", "'checkpoint' has no place"),
     ("parameters.categorical_features", [["a"]], "'categorical_features' has no place"),
+    ("rule", None, "rule is None, not an object"),
+    ("rule", {}, "rule has no 'criterion'"),
+    ("rule", RULE | {"criterion": "fair"}, "criterion is 'fair'"),
+    ("rule", RULE | {"parameter": "solver"}, "parameter is 'solver'"),
+    ("rule", RULE | {"bounds": {"": 1.5}}, "not a number of at least 0 and at most 1"),
+    ("rule", RULE | {"bounds": {"": LONG}}, "not a number"),
+    ("rule", RULE | {"bounds": {"sex": 0.8}}, "bounds are not those of the attributes"),
+    ("rule", RULE | {"bounds": {}}, "bounds are not those of the attributes"),
+    ("rule", RULE | {"min_group_size": 0}, "min_group_size is 0"),
+    ("rule", RULE | {"code": 1}, "unknown field 'code'"),
     ("columns", None, "columns is None, not an object"),
     ("columns.names", "abc", "names is 'abc', not a list of texts"),
     ("columns.names", [1, 2], "not a list of texts"),

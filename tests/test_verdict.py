@@ -16,9 +16,11 @@ from fairmix.results.verdict import (
     MISSED,
     NO_BOUND,
     NOT_JUDGED,
+    farthest,
     judge,
     label_resolution,
     verdict_of,
+    worst_of,
 )
 from repetition import times
 
@@ -44,6 +46,25 @@ def test_words(value, bound, n_judged, unjudged, word):
     assert found.word == word
     assert found.holds == (word in (MET, MET_FOR_JUDGED))
     assert (found.rows > 0) == (word == MISSED and not math.isnan(value))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "values", "bounds", "worst"),
+    [
+        ("max_gap", [0.1, 0.3, 0.2], [math.inf] * 3, 1),  # no bound: the worst value
+        ("max_gap", [0.1, 0.3, 0.2], [0.05, 0.3, 0.1], 2),
+        ("max_gap", [0.1, 0.3], [0.2, 0.5], 0),
+        ("min_ratio", [0.9, 0.7, 0.5], [0.8, 0.8, 0.4], 1),
+        ("min_ratio", [0.9, 0.85], [0.8, 0.7], 0),
+    ],
+)
+def test_the_worst_of_several_attributes(parameter, values, bounds, worst):
+    found = [
+        judge(value, bound, resolution=0.0, n_judged=2, parameter=parameter)
+        for value, bound in zip(values, bounds, strict=True)
+    ]
+    assert farthest(found) == worst
+    assert worst_of(found).value == values[worst]
 
 
 def test_a_miss_is_told_in_rows():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from math import inf, isinf, isnan
+from math import inf, isinf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from fairmix.report.figures import cut
 from fairmix.report.verdict import NOT_TOLD, Box, compared, judged
 from fairmix.results.fitted import Fairness, Fitted
 from fairmix.results.profile import Profile
-from fairmix.results.verdict import MISSED, NO_BOUND, Verdict, judge_counts
+from fairmix.results.verdict import NO_BOUND, Verdict, farthest, judge_counts
 
 if TYPE_CHECKING:
     from fairmix.estimator import FairMixture
@@ -151,7 +151,7 @@ def said_of(
         # A gap is at most its bound or what whole rows allow, and the page does not say which of
         # them where a count is hidden. What they allow of a ratio depends on the counts.
         words = tuple((one.word, one.at_least and one.forgiven) for one in found)
-        return words, worst_of_parts(found)
+        return words, farthest(found)
 
     return said
 
@@ -164,17 +164,6 @@ def _again(counts: FloatArray, groups: Sequence[str], verdict: Verdict, criterio
     made = LIMITS[verdict.parameter](verdict.bound)
     limit = replace(made, name=criterion) if isinstance(made, MaxGap) else made
     return judge_counts(counts, groups, limit, min_group_size=1)
-
-
-def worst_of_parts(verdicts: Sequence[Verdict]) -> int:
-    """The one that is farthest beyond its bound; without a bound, the most uneven one."""
-
-    def beyond(verdict: Verdict) -> tuple[bool, float]:
-        away = verdict.value if isinf(verdict.bound) else verdict.value - verdict.bound
-        away = -away if verdict.at_least else away
-        return verdict.word == MISSED, -inf if isnan(away) else away
-
-    return max(range(len(verdicts)), key=lambda i: beyond(verdicts[i]))
 
 
 # From good to bad: the colour of the box of several attributes is that of the worst.
@@ -211,7 +200,7 @@ def overall(
     worst = [i for i, s in enumerate(states.values()) if s == state]
     if len(worst) > 1:
         known = of == "labels" or not any(safe.pool.any() for safe in safes)
-        found = worst_of_parts([part.verdict for part in parts])
+        found = farthest([part.verdict for part in parts])
         worst = [found] if known and found in worst else []
     notes = tuple(
         f"{'Farthest from it' if state == 'missed' else 'The least even'} is "

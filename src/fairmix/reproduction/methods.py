@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sklearn.cluster import KMeans
 
 from fairmix import FairMixture
 from fairmix.baselines import AlignedFairKMeans, FairletKMeans, VariationalFairKMeans
+from fairmix.reproduction.rivals import AtCentres, repaired, represented
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,26 @@ def _baseline(cls: type, **fixed: Any) -> Callable[[int, int, Mapping[str, Any]]
     return make
 
 
+def _at_centres(labels: Callable[..., Any]) -> Callable[[int, int, Mapping[str, Any]], Any]:
+    def make(clusters: int, seed: int, settings: Mapping[str, Any]) -> AtCentres:
+        return AtCentres(clusters, seed, partial(labels, **settings))
+
+    return make
+
+
 KMEANS = "K-means"
 MM_EM, MM_GD = "MM-EM", "MM-GD"
 FMC_EM, FMC_GD, FMC_BOUNDED = "FMC-EM", "FMC-GD", "FMC-EM, bounded"
 SFC, SFC_ONE, VFC, FCA = "SFC", "SFC, one tree", "VFC", "FCA"
+LP, REPAIRED = "LP", "K-means, repaired"
 LABELS, AWARE = "ours, labels", "ours, aware"
+RATIO, RATIO_AWARE = "ours, ratio", "ours, ratio, aware"
+BALANCE, BALANCE_AWARE = "ours, Balance", "ours, Balance, aware"
 
 # The paper's fair mixtures: maps of x alone.
 BLIND_FMC = (FMC_EM, FMC_BOUNDED, LABELS)
+# Ours with every rule.
+BLIND_RULES, AWARE_RULES = (LABELS, RATIO, BALANCE), (AWARE, RATIO_AWARE, BALANCE_AWARE)
 
 METHODS = {
     method.name: method
@@ -98,5 +112,19 @@ METHODS = {
             LABELS, "`FairMixture`'s default: blind, a bound on the gap of the labels", _mixture()
         ),
         Method(AWARE, "the same, aware: the map sees the group", _mixture(assignment="aware")),
+        Method(RATIO, "`FairMixture` with `min_ratio`, blind", _mixture()),
+        Method(RATIO_AWARE, "the same, aware", _mixture(assignment="aware")),
+        Method(BALANCE, "`FairMixture` with `min_balance`, a share of the best, blind", _mixture()),
+        Method(BALANCE_AWARE, "the same, aware", _mixture(assignment="aware")),
+        Method(
+            LP,
+            "K-means, and the linear program of bounded representation at its centres",
+            _at_centres(represented),
+        ),
+        Method(
+            REPAIRED,
+            "K-means, and `fair_labels` at its centres with `min_balance`, a share of the best",
+            _at_centres(repaired),
+        ),
     )
 }

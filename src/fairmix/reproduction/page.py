@@ -25,6 +25,14 @@ within a cluster. *Cost* is the sum of squared distances to the cluster means. *
 mean log-likelihood. *clusters* counts the clusters with members. K = 10 unless a table says
 otherwise. A smaller gap is a measurement on these data, not a promise of fairness.
 """
+# What a unit was swept over, and the words for its values.
+SWEPT_WORDS = {
+    "fairness_strength": "strengths",
+    "max_gap": "bounds",
+    "min_ratio": "ratios",
+    "balance_share": "shares of the best Balance",
+    "representation": "representations",
+}
 
 
 def write_page(folder: Path, page: Path) -> None:
@@ -139,7 +147,7 @@ def _run(document: dict[str, Any], link: str) -> str:
     seconds = sum(record["numbers"]["cpu_seconds"] for record in document["units"])
     words = [f"Run: {settings['mode']}", f"seeds {_listed(seeds)}", f"{len(units)} fits"]
     words.append(f"{seconds:,.0f} processor seconds")
-    for key, name in (("fairness_strength", "strengths"), ("max_gap", "bounds")):
+    for key, name in SWEPT_WORDS.items():
         values = sorted({u["settings"][key] for u in units if key in u["settings"]})
         if values:
             words.append(f"{name} {_listed(values)}")

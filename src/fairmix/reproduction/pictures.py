@@ -26,6 +26,12 @@ STYLES = {
     methods.FMC_GD: ("#56B4E9", "^"),
     methods.LABELS: ("#009E73", "o"),
     methods.AWARE: ("#004D38", "s"),
+    methods.RATIO: ("#009E73", "^"),
+    methods.RATIO_AWARE: ("#004D38", "^"),
+    methods.BALANCE: ("#009E73", "D"),
+    methods.BALANCE_AWARE: ("#004D38", "D"),
+    methods.LP: ("#56B4E9", "p"),
+    methods.REPAIRED: ("#000000", "P"),
 }
 # For lines that are no method, such as a data set.
 OTHERS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#999999", "v"), ("#CC79A7", "D"))

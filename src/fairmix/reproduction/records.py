@@ -115,13 +115,17 @@ def front(points: Iterable[Point], x: str, y: str = "cost") -> list[Point]:
     return kept[::sign]
 
 
-def cost_at(points: Iterable[Point], gap: float) -> float | None:
-    """Cost of a front at a gap, on the line between its neighbours; None outside of it."""
-    kept = front([point for point in points if point.filled], "gap")
+def cost_at(points: Iterable[Point], value: float, x: str = "gap") -> float | None:
+    """Cost of a front at a gap or Balance, on the line between its neighbours; None beyond it."""
+    kept = front([point for point in points if point.filled], x)
     for left, right in pairwise(kept):
-        if left["gap"] <= gap <= right["gap"]:
+        if left[x] <= value <= right[x]:
             # Two fits may have the same gap: the floor keeps the quotient finite.
-            part = (gap - left["gap"]) / max(right["gap"] - left["gap"], 1e-12)
+            part = (value - left[x]) / max(right[x] - left[x], 1e-12)
             return left["cost"] + part * (right["cost"] - left["cost"])
-    # Looser than the loosest: the last fit is allowed too.
-    return kept[-1]["cost"] if kept and gap > kept[-1]["gap"] else None
+    if not kept:
+        return None
+    # Looser than the loosest, which has the largest gap or the least Balance: it is allowed, too.
+    loosest = kept[0] if x == "balance" else kept[-1]
+    looser = value < loosest[x] if x == "balance" else value > loosest[x]
+    return loosest["cost"] if looser else None

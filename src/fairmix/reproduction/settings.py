@@ -44,6 +44,10 @@ class Settings:
         The same for the Census, where plain clusters are less fair and VFC is slow.
     bounds : tuple of float
         ``max_gap`` of our methods.
+    ratios : tuple of float
+        ``min_ratio`` of our methods, and their ``min_balance`` as a share of the best possible.
+    representations : tuple of float
+        Least representation of a group in the linear program, which is slow.
     strict_bounds, census_strict_bounds : tuple of float
         ``max_gap`` of FMC-EM under a bound, which is slow.
     tight_bound : float
@@ -74,6 +78,8 @@ class Settings:
     census_variational_strengths: tuple[float, ...]
     census_bounds: tuple[float, ...]
     bounds: tuple[float, ...]
+    ratios: tuple[float, ...]
+    representations: tuple[float, ...]
     strict_bounds: tuple[float, ...]
     census_strict_bounds: tuple[float, ...]
     # About the gap of SFC on Adult, Bank and Credit (0.0014 to 0.0022), the method that the paper
@@ -111,6 +117,9 @@ class Settings:
             variational_strengths=(0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0),
             # 0.0025 and 0.003 are near SFC's own gap, where its cost is compared with ours.
             bounds=(0.0, 0.002, 0.0025, 0.003, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1),
+            # 0.8 is the four-fifths rule; below a half, K-means itself is often within them.
+            ratios=(0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0),
+            representations=(0.5, 0.7, 0.8, 0.9, 0.95),
             strict_bounds=(0.002, 0.005, 0.01, 0.02),
             census_strict_bounds=(0.002, 0.01),
         )
@@ -138,6 +147,8 @@ class Settings:
             census_variational_strengths=(0.3, 2.0, 10.0),
             census_bounds=(0.0, 0.002, 0.01, 0.05, 0.1, 0.2, 0.4),
             bounds=(0.0, 0.002, 0.0025, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1),
+            ratios=(0.6, 0.8, 0.9, 1.0),
+            representations=(0.7, 0.9),
             strict_bounds=(0.002, 0.01),
             census_strict_bounds=(0.01,),
             # Ten times the paper's step and 600 of its 10,000 iterations; the notes of its entries
@@ -167,6 +178,8 @@ class Settings:
             census_variational_strengths=(1.0,),
             census_bounds=(0.4,),
             bounds=(0.4,),
+            ratios=(0.3,),
+            representations=(0.3,),
             strict_bounds=(0.4,),
             census_strict_bounds=(0.4,),
             tight_bound=0.4,

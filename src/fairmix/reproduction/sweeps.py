@@ -18,6 +18,12 @@ SWEPT = {
     m.FMC_BOUNDED: "max_gap",
     m.LABELS: "max_gap",
     m.AWARE: "max_gap",
+    m.RATIO: "min_ratio",
+    m.RATIO_AWARE: "min_ratio",
+    m.BALANCE: "balance_share",
+    m.BALANCE_AWARE: "balance_share",
+    m.LP: "representation",
+    m.REPAIRED: "balance_share",
 }
 EM_METHODS = (m.FMC_EM, m.FMC_BOUNDED)
 
@@ -74,7 +80,12 @@ def default_values(settings: Settings, method: str) -> tuple[float, ...]:
         return settings.variational_strengths
     if method == m.FMC_BOUNDED:
         return settings.strict_bounds
-    return settings.bounds if SWEPT.get(method) == "max_gap" else settings.strengths
+    return {
+        "max_gap": settings.bounds,
+        "min_ratio": settings.ratios,
+        "balance_share": settings.ratios,
+        "representation": settings.representations,
+    }.get(SWEPT.get(method, ""), settings.strengths)
 
 
 def _own(settings: Settings, method: str) -> dict[str, Any]:
@@ -82,6 +93,6 @@ def _own(settings: Settings, method: str) -> dict[str, Any]:
         return settings.gd
     if method in EM_METHODS:
         return settings.em
-    if method in (m.LABELS, m.AWARE):
+    if method in (*m.BLIND_RULES, *m.AWARE_RULES):
         return settings.dual
     return settings.plain_em if method == m.MM_EM else {}

@@ -90,11 +90,11 @@ def compute(task: Unit) -> Numbers:
     with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
         method = METHODS[task.method]
-        model = method.make(task.clusters, task.seed, dict(task.settings))
         # Whatever goes wrong in one unit, such as a data set that is not at hand, must not cost
         # the others.
         try:
             data = views.prepare(task.view)
+            model = method.make(task.clusters, task.seed, _parameters(task))
             known = {"sensitive_features": data.groups} if method.sees_groups else {}
             # Processor time, because other units may run beside this one; loading the data is not
             # in it.
@@ -108,6 +108,14 @@ def compute(task: Unit) -> Numbers:
             numbers[name] = EXTRAS[name](model, data)
     said = dict.fromkeys(str(warning.message)[:LONGEST_WARNING] for warning in caught)
     found: Numbers = _rounded({**numbers, "warnings": list(said)})
+    return found
+
+
+def _parameters(task: Unit) -> Numbers:
+    """Those of the method; Balance is swept over shares of the best that the groups allow."""
+    found = dict(task.settings)
+    if "balance_share" in found:
+        found["min_balance"] = found.pop("balance_share") * views.best_balance(task.view)
     return found
 
 

@@ -168,15 +168,23 @@ def judge(
     return Verdict(word, value, bound, resolution, small, parameter)
 
 
+def farthest(verdicts: Sequence[Verdict]) -> int:
+    """Which of several attributes under rules of one kind is the farthest beyond its bound.
+
+    Where there is no bound, the one whose value is the worst.
+    """
+
+    def beyond(verdict: Verdict) -> tuple[bool, float, float]:
+        sign = -1.0 if verdict.at_least else 1.0
+        value = -math.inf if math.isnan(verdict.value) else sign * verdict.value
+        return verdict.word == MISSED, value - sign * verdict.bound, value
+
+    return max(range(len(verdicts)), key=lambda i: beyond(verdicts[i]))
+
+
 def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of several attributes under rules of one kind, the one that is farthest beyond its bound."""
-
-    def beyond(verdict: Verdict) -> tuple[bool, float]:
-        away = verdict.value - verdict.bound
-        away = -away if verdict.at_least else away
-        return verdict.word == MISSED, -math.inf if math.isnan(away) else away
-
-    worst = max(verdicts, key=beyond)
+    """The verdict on all of several attributes: that of the one farthest beyond its bound."""
+    worst = verdicts[farthest(verdicts)]
     if worst.holds and any(verdict.word != MET for verdict in verdicts):
         return replace(worst, word=MET_FOR_JUDGED)
     return worst

@@ -56,6 +56,9 @@ REACH = 4.0
 COOLING = ((0.5, 3e-3), (0.2, 3e-3), (0.1, 3e-3), (0.05, 5e-4))
 # Newton's steps are few or do not help: the polish that follows has steps of its own.
 COOLING_STEPS = 8
+# Steps at most before it is cooled down. Each moves a row's tilt by `REACH` temperatures, so they
+# lead about as far as the logits of rows differ.
+WARM_STEPS = 40
 LABEL_TEMPERATURE = COOLING[-1][0]
 # Labels are polished at most so often until those that `predict` rounds meet the bound, too: a row
 # that rounding moves is rare, and one that moves twice all the more.
@@ -184,7 +187,7 @@ class Dual(ClimbOnly):
                 best.gap,
                 enough(self.constraint.criterion, bound, best.rates, table, labels=self.labels),
             ),
-            filled=int((best.totals.hard_mass.sum(axis=0) > 0).sum()),
+            filled=best.filled,
         )
 
     @property
@@ -274,6 +277,8 @@ class Dual(ClimbOnly):
 
     def _cooled(self, tilt: Tilt, logits: Logits) -> Tilt:
         """Follow the solution of the dual down to the temperature of labels."""
+        # Nearly always there after a climb; but components that were given may need a long way.
+        tilt = self.solved(tilt, logits, self.temperature, Goal(COOLING[0][1], WARM_STEPS))
         for temperature, accuracy in COOLING:
             if temperature < self.temperature:
                 tilt = self.solved(tilt, logits, temperature, Goal(accuracy, COOLING_STEPS))

@@ -11,6 +11,7 @@ from fairmix.criteria import Criterion
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FloatArray, Logits, Totals
 from fairmix.solvers.boundary import boundary_offsets
+from fairmix.solvers.counts import Counts, apportioned
 from fairmix.solvers.quadratic import Bound
 from fairmix.solvers.tilt import Tilt
 from fairmix.solvers.whole_rows import whole_row_offsets
@@ -42,10 +43,6 @@ SEARCHES = 3
 # and what is left of it after three is hardly worth a pass.
 EASE_STEPS = 3
 EASE = 0.9
-# Shares of the differences that whole rows may keep, the first that meets a bound on ratios: all of
-# them where single rows make up for rounding, so many of them at most.
-SHARES = (1.0, 0.99, 0.97, 0.9, 0.75, 0.5, 0.0)
-NUDGES = 100
 # Counts are products of rates and sizes: so far from whole they are the same.
 COUNT_ROUNDING = 1e-6
 # Passes over all rows before they are polished themselves, and the share of the bound to aim at:
@@ -70,6 +67,11 @@ class Look(NamedTuple):
     def met(self) -> bool:
         """Whether the bound is met."""
         return self.gap <= self.enough
+
+    @property
+    def filled(self) -> int:
+        """Clusters with a label."""
+        return int((self.totals.hard_mass.sum(axis=0) > 0).sum())
 
     @property
     def curved(self) -> bool:
@@ -157,9 +159,9 @@ class Polish:
         countable = self.labels and look.tilt.countable
         if countable and self.criterion.conic and best.curved:
             # Each cluster ends on the edge of its cone, or within it, and not beyond.
-            best = now = self._count(logits, best, grain)
-            if best.met:
-                return best
+            counted = self.counted(logits, best)
+            if counted.met and counted.filled >= best.filled:
+                return counted
         for _ in range(FEW_STEPS if countable else STEPS):
             if best.met:
                 break
@@ -174,7 +176,9 @@ class Polish:
             best = self._better(now, best)
             now, reach = (best, reach / 2) if astray else (now, GROWTH * reach)
         if not best.met and countable:
-            best = self._count(logits, best, grain)
+            conic = self.criterion.conic
+            now = self.counted(logits, best) if conic else self._equalised(logits, best, grain)
+            best = self._better(now, best)
         if not best.met:
             best = self._search(logits, best)
         return self._eased(logits, best, short)
@@ -184,72 +188,43 @@ class Polish:
         """The one that meets the bound, or comes closer to it."""
         return new if (new.met, -new.gap) > (old.met, -old.gap) else old
 
-    def _count(self, logits: Logits, best: Look, grain: float) -> Look:
-        """Every group follows the rates of the smallest one, to the last row.
-
-        Differences to that group shrink in proportion until the criterion is met, with a row to
-        spare; at a bound that whole rows cannot resolve they vanish.
-        """
-        tilt, table = best.tilt, best.tilt.table
-        sizes = table.group_sizes
-        whole = np.allclose(table.rate_steps * sizes, 1, rtol=1e-9)
-        wanted = self._wanted(best, grain, whole=whole)
+    def _count(self, logits: Logits, look: Look, wanted: FloatArray) -> Look:
+        """Labels whose rates are the wanted ones (M, K), to the last row."""
+        tilt, table = look.tilt, look.tilt.table
+        sizes, whole = table.group_sizes, _whole(table)
         added = np.zeros_like(tilt.offsets)
         for g in range(len(sizes)):
             aim = sizes[g] * (wanted[g] - self._error_of(g))
-            goal = _apportioned(aim) if whole else aim
-            excess = sizes[g] * best.rates[g] - goal
+            goal = apportioned(aim) if whole else aim
+            excess = sizes[g] * look.rates[g] - goal
             if not np.abs(excess).max() > COUNT_ROUNDING:
                 continue
             found = whole_row_offsets(table, logits, tilt.offsets, g, excess, goal - aim)
             if found is not None:
                 added[g] = found
-        return self._better(self.look(tilt.moved(added), logits), best)
+        return self.look(tilt.moved(added), logits)
 
-    def _wanted(self, best: Look, grain: float, *, whole: bool) -> FloatArray:
-        """The rates to count to, (M, K)."""
-        table, rates = best.tilt.table, best.rates + self.error
-        sizes = table.group_sizes
-        smallest = int(sizes.argmin())
-        if not self.criterion.conic:
-            # The value shrinks with the differences.
-            share = max(0.0, self.bound - grain) / self.criterion.value(rates)
-            return np.asarray(rates[smallest] + share * (rates - rates[smallest]))
-        aim = Bound(self.criterion, self.bound)
-        rates = best.tilt.ends(rates, best.totals, self.temperature, aim)
+    def counted(self, logits: Logits, look: Look) -> Look:
+        """Labels where a Newton step to the bound should bring them, to the last row."""
+        table, aim = look.tilt.table, Bound(self.criterion, self.bound)
+        rates = look.rates + self.error
+        ends = look.tilt.ends(rates, look.totals, self.temperature, aim)
+        if _whole(table):
+            # Of a cone nothing is forgiven; a gap that whole rows cannot resolve is.
+            bound = self.bound if self.criterion.conic else self._enough(rates, table)
+            counts = Counts(self.criterion, bound, table.group_sizes, look.tilt.offsets)
+            ends = counts.near(ends) / table.group_sizes[:, None]
+        return self._count(logits, look, ends)
 
-        if not whole:
-            return rates
-        # Labels of whole rows for these rates, else for ones that are closer to the smallest group.
-        base = _apportioned(sizes[smallest] * rates[smallest]) / sizes[smallest]
-        for share in SHARES:
-            aims = sizes[:, None] * (base + share * (rates - base))
-            kept = self._nudged(np.array([_apportioned(aim) for aim in aims]), sizes)
-            if self.criterion.value(kept) <= self._enough(kept, table):
-                break
-        return kept
+    def _equalised(self, logits: Logits, look: Look, grain: float) -> Look:
+        """Every group follows the rates of the smallest one.
 
-    def _nudged(self, counts: FloatArray, sizes: FloatArray) -> FloatArray:
-        """Rates of counts (M, K) that meet the bound, one row after the other, if that helps."""
-        n_clusters = counts.shape[1]
-        for _ in range(NUDGES):
-            rates = counts / sizes[:, None]
-            now = self.criterion.excess(rates[None], self.bound)[0]
-            missing = self.criterion.project(rates, self.bound) - rates
-            g, k = (np.repeat(found, n_clusters) for found in np.nonzero(missing))
-            if now == 0 or not len(g):
-                break
-            # A row of each group that has too few in a cluster, or too many, from or to any other.
-            each, to = np.arange(len(g)), np.arange(len(g)) % n_clusters
-            moved, row = np.repeat(counts[None], len(g), axis=0), np.sign(missing[g, k])
-            moved[each, g, k] += row
-            moved[each, g, to] -= row
-            values = self.criterion.excess(moved / sizes[:, None], self.bound)
-            values[(moved < 0).any(axis=(1, 2))] = np.inf
-            if values.min() >= now:
-                break
-            counts = moved[values.argmin()]
-        return counts / sizes[:, None]
+        Differences to that group shrink in proportion until the criterion is met, with a row to
+        spare; at a bound that whole rows cannot resolve they vanish.
+        """
+        rates, smallest = look.rates + self.error, int(look.tilt.table.group_sizes.argmin())
+        share = max(0.0, self.bound - grain) / self.criterion.value(rates)
+        return self._count(logits, look, rates[smallest] + share * (rates - rates[smallest]))
 
     def _error_of(self, group: int) -> FloatArray | float:
         return self.error[group] if isinstance(self.error, np.ndarray) else self.error
@@ -295,10 +270,6 @@ class Polish:
         return best
 
 
-def _apportioned(counts: FloatArray) -> FloatArray:
-    """Whole numbers with the same sum, each within one of its own."""
-    # Counts are products of rates and sizes: a whole number may come out a little too small.
-    whole = np.floor(counts + 1e-9)
-    rest = round(float(counts.sum() - whole.sum()))
-    whole[np.argsort(whole - counts, kind="stable")[:rest]] += 1
-    return np.asarray(whole)
+def _whole(table: Rowlike) -> bool:
+    """Whether every row counts for one."""
+    return bool(np.allclose(table.rate_steps * table.group_sizes, 1, rtol=1e-9))

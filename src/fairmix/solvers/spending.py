@@ -45,10 +45,13 @@ def spent(polish: Polish, logits: Logits, look: Look) -> Look:
             length /= 2
         else:
             break
+    if polish.labels and best.met and best.tilt.countable:
+        # What is left is a few rows, which a Newton step cannot see.
+        now = polish.counted(logits, best)
+        best = now if _rank(now) > _rank(best) else best
     return best
 
 
 def _rank(look: Look) -> tuple[bool, int, float]:
     """That of the solution that it would be."""
-    filled = int((look.totals.hard_mass.sum(axis=0) > 0).sum())
-    return look.met, filled, look.tilt.value(look.totals)
+    return look.met, look.filled, look.tilt.value(look.totals)

@@ -6,11 +6,11 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from fairmix.criteria import CRITERIA, limit_of, smallest_ratio
+from fairmix.criteria import CRITERIA, LIMITS, limit_of, smallest_ratio
 from fairmix.criteria.bounds import SOFT_RESOLUTION
 from fairmix.export.model_file.archive import MAX_BYTES, ModelFileError
 from fairmix.export.model_file.fields import Arrays, Fields
@@ -25,16 +25,17 @@ from fairmix.export.model_file.snapshot import (
     SCHEMA,
     STARTS,
     Snapshot,
+    rule_of,
 )
 from fairmix.input.columns import Columns
-from fairmix.input.groups import MOST_CELLS, Attribute, Groups
+from fairmix.input.groups import MOST_CELLS, Attribute, Groups, MissingGroups
 from fairmix.kernels.totals import IntArray, Membership, Rows
 from fairmix.mixture.families import FAMILIES, Categorical, Family, Stored, joined
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.model import Model
 from fairmix.mixture.propensity import Propensity, Scale
 from fairmix.results.fitted import Fairness, Fitted, Rule
-from fairmix.results.verdict import MIN_GROUP_SIZE, label_resolution
+from fairmix.results.verdict import label_resolution
 from fairmix.solvers import Iteration
 
 # Parameters that may be lists, and the longest text that may be one: options are short words, and a
@@ -46,8 +47,6 @@ LONGEST_OPTION = 80
 ROUNDING = 1e-9
 # No criterion exceeds 2, the sum of the differences of two distributions.
 LARGEST_FIGURE = 2.0
-# Parameters that say what was asked of the rates.
-RULE_PARAMETERS = ("max_gap", "min_ratio", "min_balance", "criterion", "fairness_strength")
 
 
 def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
@@ -75,7 +74,9 @@ def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
             raise ModelFileError("rates.npy holds rates of a group that do not add up to 1.")
     found = fields.section("fitted")
     figures = {name: _figure(found, name) for name in SCALARS}
-    rule = _rule(parameters)
+    rule = rule_of(parameters)
+    if fields.holds("rule"):
+        rule = _rule(fields.section("rule"), groups)
     history = _history(found, arrays, compared)
     # Both say the same, and two sources must not disagree.
     if found.whole("n_iter_") != len(history):
@@ -210,23 +211,30 @@ def _attributes(sections: Fields) -> tuple[Attribute, ...]:
     return tuple(found)
 
 
-def _rule(parameters: Mapping[str, Any]) -> Rule:
-    """What was asked for; the estimator then checks the values of all parameters."""
-    # The estimator's defaults, for what a file does not name; it is in a room above this one and
-    # cannot be asked.
-    try:
-        limit = limit_of(
-            **{name: parameters[name] for name in RULE_PARAMETERS if name in parameters}
-        )
-    except (TypeError, ValueError, OverflowError):
-        # No error for a wrong type here: the estimator has the better words for it.
-        limit = None
+def _rule(rule: Fields, groups: Groups) -> Rule:
+    """That of the fit, where the parameters were set anew since."""
+    criterion = rule.text("criterion", tuple(CRITERIA))
+    of = rule.text("gap_of", ("labels", "probabilities"))
+    missing = rule.text("missing_groups", get_args(MissingGroups))
+    small = rule.whole("min_group_size", 1)
+    parameters: dict[str, Any] = {"criterion": criterion, "fairness_strength": 0.0}
+    if rule.has("bounds"):
+        parameter = rule.text("parameter", tuple(LIMITS))
+        bounds = rule.section("bounds")
+        highest = 1.0 if LIMITS[parameter].at_least else np.inf
+        found = {title: bounds.number(title, 0, highest) for title in bounds.names}
+        bounds.done()
+        titles = [own.title for own in groups.attributes]
+        if not found or sorted(found) not in ([""], sorted(titles)):
+            raise ModelFileError("model.json: rule: bounds are not those of the attributes.")
+        parameters = {"criterion": criterion, parameter: found.get("", found)}
+    rule.done()
     return Rule(
-        criterion=parameters.get("criterion", "gap"),
-        limit=limit,
-        of=parameters.get("gap_of", "labels"),
-        min_group_size=parameters.get("min_group_size", MIN_GROUP_SIZE),
-        missing_groups=parameters.get("missing_groups", "error"),
+        criterion,
+        limit_of(**parameters),
+        cast(Literal["labels", "probabilities"], of),
+        small,
+        cast(MissingGroups, missing),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fairmix.criteria import ByAttribute
 from fairmix.export.model_file.members import Array
 from fairmix.export.model_file.snapshot import (
     BY_ATTRIBUTE,
@@ -20,11 +21,12 @@ from fairmix.export.model_file.snapshot import (
     SCALARS,
     SCHEMA,
     Snapshot,
+    rule_of,
 )
 from fairmix.input.groups import Groups
 from fairmix.mixture.model import Model
 from fairmix.mixture.propensity import Propensity
-from fairmix.results.fitted import Fitted
+from fairmix.results.fitted import Fitted, Rule
 
 
 def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -42,6 +44,7 @@ def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
             # A file for strangers names neither paths nor a number of threads, nor labels of rows.
             if name not in LOCAL_PARAMETERS and not _from_rows(name, value)
         },
+        **_rule(fitted.rule, parameters),
         "columns": _columns(snapshot),
         "groups": {
             "names": list(groups.names),
@@ -67,6 +70,29 @@ def encode(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
         "metadata": _checked(snapshot.metadata),
     }
     return document, _arrays(fitted)
+
+
+def _rule(rule: Rule, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """That of the fit, where the parameters were set anew since and ask for another; else nothing.
+
+    A bound for all attributes stands under an empty name.
+    """
+    if rule == rule_of(parameters):
+        return {}
+    limit = rule.limit
+    asked: dict[str, Any] = {"bounds": None}
+    if limit is not None:
+        bounds = limit.bound if isinstance(limit, ByAttribute) else {"": limit.bound}
+        asked = {"parameter": limit.parameter, "bounds": bounds}
+    return {
+        "rule": {
+            **asked,
+            "criterion": rule.criterion,
+            "gap_of": rule.of,
+            "min_group_size": int(rule.min_group_size),
+            "missing_groups": rule.missing_groups,
+        }
+    }
 
 
 def _attributes(groups: Groups) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fairmix.results.fitted import Fitted
+from fairmix.criteria import limit_of
+from fairmix.results.fitted import Fitted, Rule
+from fairmix.results.verdict import MIN_GROUP_SIZE
 
 FORMAT = "fairmix model"
 # 2: groups that are not judged, and no figures of fairness where nothing is compared.
@@ -22,6 +24,8 @@ LOCAL_PARAMETERS = ("checkpoint", "n_jobs", "verbose")
 STARTS = ("weights_init", "means_init", "precisions_init", "probabilities_init")
 # Parameters that may be a dict, of numbers by the name of an attribute.
 BY_ATTRIBUTE = ("max_gap", "min_ratio", "min_balance")
+# Parameters that say what was asked of the rates.
+RULE_PARAMETERS = ("max_gap", "min_ratio", "min_balance", "criterion", "fairness_strength")
 # Figures that are null where fewer than two groups are judged.
 FAIRNESS = ("gap_", "label_gap_", "soft_gap_", "balance_", "resolution_")
 SCALARS = (*FAIRNESS, "fairness_strength_", "lower_bound_")
@@ -50,3 +54,23 @@ class Snapshot:
     fitted: Fitted
     feature_names: NDArray[Any] | None
     metadata: Mapping[str, Any]
+
+
+def rule_of(parameters: Mapping[str, Any]) -> Rule:
+    """What parameters ask for; the estimator then checks the values of all of them."""
+    # The estimator's defaults, for what a file does not name; it is in a room above this one and
+    # cannot be asked.
+    try:
+        limit = limit_of(
+            **{name: parameters[name] for name in RULE_PARAMETERS if name in parameters}
+        )
+    except (TypeError, ValueError, OverflowError):
+        # No error for a wrong type here: the estimator has the better words for it.
+        limit = None
+    return Rule(
+        criterion=parameters.get("criterion", "gap"),
+        limit=limit,
+        of=parameters.get("gap_of", "labels"),
+        min_group_size=parameters.get("min_group_size", MIN_GROUP_SIZE),
+        missing_groups=parameters.get("missing_groups", "error"),
+    )

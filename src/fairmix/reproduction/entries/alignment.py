@@ -23,8 +23,8 @@ METHODS = (
     m.FMC_GD,
     m.FMC_EM,
     m.FMC_BOUNDED,
-    m.LABELS,
-    m.AWARE,
+    *m.BLIND_RULES,
+    *m.AWARE_RULES,
 )
 SLACK = 0.005  # of Balance
 PENALTY = (
@@ -107,7 +107,8 @@ def _claims(settings: Settings, records: Records) -> list[Claim]:
     claims = []
     for data in DATA:
         view, printed = settings.view(data), paper.ALIGNMENT[data]
-        for words, family in (("FMC (blind)", m.BLIND_FMC), ("FMC, aware", (m.AWARE,))):
+        blind = (*m.BLIND_FMC, m.RATIO, m.BALANCE)
+        for words, family in (("FMC (blind)", blind), ("FMC, aware", m.AWARE_RULES)):
             for rival in (m.FMC_EM, m.FCA):
                 theirs = printed[rival]
                 best = cheapest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from fairmix.reproduction import methods as m
@@ -14,6 +15,10 @@ from fairmix.reproduction.views import TITLES, View, sample_notes
 
 DATA = ("adult", "bank", "credit")
 SHOWN = (m.KMEANS, m.MM_EM, m.SFC_ONE, m.SFC, m.VFC, m.FMC_EM, m.FMC_BOUNDED, m.LABELS, m.AWARE)
+# On fronts of Balance also the maps that bound it, and more rivals; methods that see the group have
+# panels of their own there, or nobody could tell so many lines apart.
+SEEING = (m.SFC_ONE, m.SFC, m.VFC, m.FCA, m.LP, m.REPAIRED, *m.AWARE_RULES)
+MORE = (m.FCA, m.LP, m.REPAIRED, m.RATIO, m.RATIO_AWARE, m.BALANCE, m.BALANCE_AWARE)
 NAMES = {"gap": "Delta (gap of the labels)", "balance": "Balance"}
 # Near perfect fairness: what SFC reaches, or this.
 NEAR = 0.0025
@@ -23,14 +28,21 @@ HOLLOW = (
     "respects and better in one."
 )
 VFC_FLOOR = 0.06  # the paper on Bank
+# Methods that see the group, and that our aware maps are compared with at their Balance.
+RIVALS = (m.SFC, m.VFC, m.FCA, m.LP, m.REPAIRED)
+LP_NOTE = (
+    "The linear program (LP) bounds shares from both sides, and K-means, repaired, Balance alone; "
+    "both keep the centres of K-means. Balance is one-sided: it lets the smaller group be "
+    "over-represented."
+)
 
 
-def units(settings: Settings, *, unit_length: bool) -> list[Unit]:
+def units(settings: Settings, *, x: str, unit_length: bool) -> list[Unit]:
     """Every method on each data set."""
     return [
         task
         for data in DATA
-        for method in SHOWN
+        for method in (SHOWN if x == "gap" else (*SHOWN, *MORE))
         # With L2 normalisation these are the fits that several tables need too, so they run once.
         for task in sweep(settings, settings.front_view(data, unit_length), method)
     ]
@@ -47,19 +59,30 @@ def conclude(settings: Settings, records: Records, *, x: str, unit_length: bool)
         "SFC, VFC and our aware map see the group of each row; FMC, a map of x alone, does not. "
         "That explains the difference between blind and aware here, most of all on Credit.",
     ]
+    claims = [claim for view in views for claim in front_claims(records, view)]
+    panels = [front_panel(records, view, x) for view in views]
+    if x == "balance":
+        notes.append(LP_NOTE)
+        claims += [_least_at_balance(records, view, rival) for view in views for rival in RIVALS]
+        blind = [name for name in (*SHOWN, *MORE) if name not in SEEING]
+        panels = [front_panel(records, view, x, blind, ", blind") for view in views]
+        seeing = (m.KMEANS, *SEEING)
+        panels += [front_panel(records, view, x, seeing, ", seeing the group") for view in views]
     return Result(
         tables=[front_table(records, view) for view in views],
-        claims=[claim for view in views for claim in front_claims(records, view)],
+        claims=claims,
         notes=[*notes, *sample_notes(views[0])],
-        panels=[front_panel(records, view, x) for view in views],
+        panels=panels,
     )
 
 
-def front_panel(records: Records, view: View, x: str) -> Panel:
-    """Non-dominated points of each method on a line, the others faint."""
+def front_panel(
+    records: Records, view: View, x: str, methods: Sequence[str] = (), words: str = ""
+) -> Panel:
+    """Non-dominated points of each method on a line, the others faint; all methods for none."""
     series = []
     # In the order of the units: `set` would shuffle the legend.
-    for method in dict.fromkeys(point.unit.method for point in records):
+    for method in methods or dict.fromkeys(point.unit.method for point in records):
         points = [point for point in records.points(method, view) if point.filled]
         kept = front(points, x)
         beaten = [point for point in points if point not in kept]
@@ -67,7 +90,7 @@ def front_panel(records: Records, view: View, x: str) -> Panel:
         if beaten:
             xs, ys = [p[x] for p in beaten], [p["cost"] for p in beaten]
             series.append(Series(method, xs, ys, line=False, faint=True))
-    return Panel(TITLES[view.data], NAMES[x], "Cost", series)
+    return Panel(TITLES[view.data] + words, NAMES[x], "Cost", series)
 
 
 def front_table(records: Records, view: View) -> Table:
@@ -164,6 +187,21 @@ def _variational_ahead(records: Records, view: View) -> Claim:
     return Claim(text, cheaper > len(pairs) / 2, figures)
 
 
+def _least_at_balance(records: Records, view: View, rival: str) -> Claim:
+    text = f"{TITLES[view.data]}: FMC, aware (ours) costs no more than {rival} at its Balance"
+    pairs = []
+    for point in records.points(rival, view):
+        cost = cost_at(records.points(m.AWARE_RULES, view), point["balance"], "balance")
+        if cost is not None and point.filled:
+            pairs.append((cost, point["cost"]))
+    if not pairs:
+        return Claim(text, None, "No common Balance.")
+    holds = sum(own <= other for own, other in pairs)
+    ratios = [own / other for own, other in pairs]
+    figures = f"At {holds} of {len(pairs)} points; ours costs {min(ratios):.3f} to "
+    return Claim(text, holds == len(pairs), f"{figures}{max(ratios):.3f} times as much.")
+
+
 def _variational_floor(records: Records, view: View) -> Claim:
     lowest = min((point["gap"] for point in records.points(m.VFC, view)), default=None)
     text = f"Bank: VFC gives no clustering with Delta below {VFC_FLOOR}"
@@ -189,7 +227,7 @@ def _entry(x: str, unit_length: bool) -> Entry:
         "FMC costs less than SFC near perfect fairness and covers the whole range of fairness; "
         "VFC costs slightly less than FMC but cannot reach every level, and without L2 "
         "normalisation it may fail.",
-        partial(units, unit_length=unit_length),
+        partial(units, x=x, unit_length=unit_length),
         partial(conclude, x=x, unit_length=unit_length),
     )
 
