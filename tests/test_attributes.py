@@ -5,12 +5,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy import sparse
-from scipy.optimize import linprog
 
 from fairmix import FairMixture, load
 from fairmix.criteria import CRITERIA, EachAttribute
-from fairmix.kernels.totals import Membership
+from fairmix.kernels import LogitMap, hard_labels
+from fairmix.kernels.totals import Membership, Rows
+from fairmix.solvers.boundary import Search, gather
+from fairmix.tables import MemoryStore, Table
 
 N_ROWS = 1200
 
@@ -205,35 +206,35 @@ def test_the_criterion_of_attributes():
     np.testing.assert_allclose(moved.ravel(), slope @ step.ravel(), atol=1e-10)
 
 
-def test_labels_are_near_the_linear_program():
-    """For fixed components, 3,000 rows, K=4: the sum of distances within 0.3 % of the optimum."""
-    X, groups = people(n_rows=3000)
-    model = FairMixture(
-        4, attributes="each", assignment="aware", min_ratio=0.8, random_state=0
-    ).fit(X, sensitive_features=groups)
-    centres = model.means_
-    costs = ((X[:, None] - centres) ** 2).sum(axis=2)
-    found = costs[np.arange(len(X)), model.labels_].sum()
-    # Rows of the program: each row of X is assigned once; no group is below 0.8 of another.
-    n_rows, n_clusters = costs.shape
-    once = sparse.kron(sparse.eye(n_rows), np.ones((1, n_clusters)), format="csr")
-    rules = []
-    for name in groups:
-        shares = [
-            (groups[name] == g).to_numpy() / (groups[name] == g).sum()
-            for g in sorted(set(groups[name]))
-        ]
-        for g in range(len(shares)):
-            for h in range(len(shares)):
-                if g != h:
-                    weights = 0.8 * shares[h] - shares[g]
-                    rules.append(sparse.kron(sparse.csr_matrix(weights), sparse.eye(n_clusters)))
-    program = linprog(
-        costs.ravel(),
-        A_ub=sparse.vstack(rules, format="csr"),
-        b_ub=np.zeros(len(rules) * n_clusters),
-        A_eq=once,
-        b_eq=np.ones(n_rows),
-        method="highs",
-    )
-    assert found <= 1.003 * program.fun
+@pytest.mark.parametrize("assignment", ["blind", "aware"])
+@pytest.mark.parametrize("met", [False, True], ids=["towards the bound", "within it"])
+def test_a_search_near_the_boundary_says_what_the_labels_become(assignment, met):
+    """Offsets of a row add up over attributes, also those of a line that moves all groups."""
+    X, groups = people(n_rows=400)
+    model = FairMixture(3, attributes="each", assignment=assignment, max_gap=0.1, random_state=0)
+    fitted = model.fit(X, sensitive_features=groups).fitted_
+    membership = fitted.groups.membership
+    codes = [pd.Categorical(groups[name]).codes for name in groups]
+    cells = np.ravel_multi_index(codes, membership.shape)
+    store = MemoryStore(Rows(X, None), groups=cells, n_groups=membership.n_cells)
+    map_ = fitted.model
+    encode, guess = map_.mixture.family.encode, map_.propensity
+    table = Table(store, encode, propensity=guess, membership=membership)
+    logits = map_.mixture.logits(map_.theta)
+
+    def masses(offsets):
+        placed = LogitMap(logits, offsets)
+        labels = np.concatenate(list(table.each(lambda block: hard_labels(block, placed))))
+        return np.vstack([pd.crosstab(groups[name], labels).to_numpy() for name in groups])
+
+    mass = masses(map_.offsets).astype(float)
+    near, limit = gather(table, logits, map_.offsets)
+    worth = near.scores - near.rho @ map_.offsets if met else None
+    criterion = EachAttribute.same(membership, CRITERIA["gap"])
+    bound = 0.1 if met else 0.02
+    search = Search(near, limit, mass, table.group_sizes, criterion, bound, worth)
+    added = search.run()
+    np.testing.assert_array_equal(search.mass, masses(map_.offsets + added))
+    value = criterion.value(search.mass / table.group_sizes[:, None])
+    assert value <= 0.1 if met else value < criterion.value(mass / table.group_sizes[:, None])
+    assert search.lost <= 0

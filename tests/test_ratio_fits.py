@@ -12,94 +12,141 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 
-from cases import memory_table, solved
+from cases import solved
 from fairmix import FairMixture
-from fairmix.criteria import CRITERIA, Limit, MinBalance, MinRatio
+from fairmix.criteria import CRITERIA, EachAttribute, Limit, MaxGap, MinBalance, MinRatio
 from fairmix.datasets import make_grouped_blobs
 from fairmix.kernels import LogitMap, hard_labels
-from fairmix.kernels.totals import FloatArray, IntArray, Rows
+from fairmix.kernels.totals import FloatArray, IntArray, Membership, Rows
 from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
 from fairmix.solvers import Bound, Dual
 from fairmix.solvers.objective import Objective
+from fairmix.tables import MemoryStore, Table
 from repetition import long, times
 
 
 # ------------------------------------------------------- fixed components, by a linear program
 class Attribute(NamedTuple):
-    """The group of each row, and ``scales``: of two groups g, h, a_g r_g >= least a_h r_h."""
+    """The group of each row and, of two groups g, h, ``a_g r_g >= least a_h r_h - slack``."""
 
     groups: IntArray
     scales: FloatArray
     least: float
+    slack: float = 0.0
+
+
+def attribute_of(groups: IntArray, limit: Limit) -> Attribute:
+    """What a limit asks of an attribute; of two groups if it is a gap."""
+    sizes = np.bincount(groups).astype(float)
+    if isinstance(limit, MaxGap):
+        return Attribute(groups, np.ones(len(sizes)), 1.0, limit.bound)
+    scales = sizes if isinstance(limit, MinBalance) else np.ones(len(sizes))
+    return Attribute(groups, scales, limit.bound)
 
 
 def cheapest(costs: FloatArray, attributes: Sequence[Attribute]) -> float:
     """The least cost of an assignment of rows to clusters (n, K) that keeps every rule."""
     n_rows, n_clusters = costs.shape
-    rules = []
-    for groups, scales, least in attributes:
+    rules, slack = [], []
+    for groups, scales, least, allowed in attributes:
         # The weight of a row in the scaled rate of its group, then pairs of groups.
         scaled = scales / np.bincount(groups)
         for g, h in permutations(range(len(scales)), 2):
             row = least * scaled[h] * (groups == h) - scaled[g] * (groups == g)
             rules.append(sp.kron(sp.csr_array(row[None]), sp.eye_array(n_clusters)))
+            slack += n_clusters * [allowed]
     one_each = sp.kron(sp.eye_array(n_rows), np.ones((1, n_clusters)))
-    A = sp.vstack(rules).tocsr()
-    found = linprog(costs.ravel(), A, np.zeros(A.shape[0]), one_each, np.ones(n_rows))
+    found = linprog(costs.ravel(), sp.vstack(rules).tocsr(), slack, one_each, np.ones(n_rows))
     assert found.status == 0
     return float(found.fun)
 
 
 N_ROWS, K = 3000, 4
+SHARES = {"two groups": ([0.67, 0.33],), "three groups": ([0.6, 0.3, 0.1],)}
+SHARES["two attributes"] = SHARES["two groups"] + SHARES["three groups"]
 
 
-def fixed_components(n_groups: int, seed: int) -> tuple[FloatArray, IntArray, Mixture, FloatArray]:
-    """Rows of groups that lie apart, and components that are not those of a fit."""
-    rng = np.random.default_rng(seed)
-    groups = np.repeat([0, 0, 1] if n_groups == 2 else [0, 0, 0, 0, 0, 0, 1, 1, 1, 2], 3000)
-    groups = rng.permutation(groups)[:N_ROWS]
-    X = rng.normal(size=(N_ROWS, 2)) + rng.normal(size=(n_groups, 2))[groups]
+class Layout(NamedTuple):
+    """Rows, the groups of each attribute (n,), and where the means of the components are."""
+
+    X: FloatArray
+    groups: list[IntArray]
+    means: FloatArray
+
+
+def layout(shape: str, seed: int) -> Layout:
+    """Groups that lie apart, and components that no fit has found: some far from most rows."""
+    rng = np.random.default_rng([seed, list(SHARES).index(shape)])
+    groups = [rng.choice(len(shares), size=N_ROWS, p=shares) for shares in SHARES[shape]]
+    X = rng.normal(size=(N_ROWS, 2)) + sum(
+        rng.normal(size=(own.max() + 1, 2))[own] for own in groups
+    )
+    return Layout(X, groups, X[rng.choice(N_ROWS, size=K, replace=False)])
+
+
+def tilted_labels(at: Layout, limits: Sequence[Limit]) -> IntArray:
+    """Labels of an aware map with these components, one limit for each attribute."""
     mixture = Mixture(Gaussian(K, np.zeros(2)))
-    means = X[rng.choice(N_ROWS, size=K, replace=False)]
-    parts = {"weights": np.full(K, 1 / K), "means": means, "covariances": np.array(0.5)}
-    return X, groups, mixture, mixture.pack(parts)
-
-
-@pytest.mark.parametrize("n_groups", [2, 3])
-@pytest.mark.parametrize("seed", [0, long(3), long(4)])
-@pytest.mark.parametrize(
-    "limit", [MinRatio(0.8), long(MinRatio(0.95)), MinBalance(0.8), long(MinBalance(0.95))], ids=str
-)
-def test_labels_of_fixed_components_cost_what_a_linear_program_costs(n_groups, seed, limit: Limit):
-    X, groups, mixture, theta = fixed_components(n_groups, seed)
-    sizes = np.bincount(groups).astype(float)
-    balance = isinstance(limit, MinBalance)
-    if balance:  # a share of the best possible
-        limit = MinBalance(limit.bound * sizes.min() / sizes.max())
-    table = memory_table(Rows(X, None), mixture.family.encode, groups=groups, n_groups=n_groups)
-    criterion = limit.criterion(sizes, 1 / sizes)
-    dual = Dual(CRITERIA["gap"], Bound(criterion, limit.level(sizes)), max_iter=0)
-    found = solved(dual, Objective(mixture, table), theta)
+    parts = {"weights": np.full(K, 1 / K), "means": at.means, "covariances": np.array(0.5)}
+    counts = [int(own.max()) + 1 for own in at.groups]
+    cells, n_cells, membership = at.groups[0], counts[0], None
+    if len(counts) > 1:
+        membership = Membership(tuple(counts), ("first", "second"))
+        cells = np.ravel_multi_index(at.groups, membership.shape)
+        n_cells = membership.n_cells
+    store = MemoryStore(Rows(at.X, None), groups=cells, n_groups=n_cells)
+    table = Table(store, mixture.family.encode, membership=membership)
+    where = [slice(None)] if membership is None else membership.parts
+    sizes = [table.group_sizes[part] for part in where]
+    criteria = [one.criterion(own, 1 / own) for one, own in zip(limits, sizes, strict=True)]
+    levels = [one.level(own) for one, own in zip(limits, sizes, strict=True)]
+    criterion, level = criteria[0], levels[0]
+    if membership is not None:
+        criterion, level = EachAttribute.of(membership, criteria, levels), max(levels)
+    dual = Dual(CRITERIA["gap"], Bound(criterion, level), max_iter=0)
+    found = solved(dual, Objective(mixture, table), mixture.pack(parts))
     placed = LogitMap(mixture.logits(found.theta), found.offsets)
-    labels = np.concatenate(list(table.each(lambda block: hard_labels(block, placed))))
-    counts = np.stack([np.bincount(labels[groups == g], minlength=K) for g in range(n_groups)])
-    rates = counts / sizes[:, None]
-    values = counts if balance else rates
-    assert (values.min(axis=0) >= limit.bound * values.max(axis=0)).all()
-    if not balance:
-        # Bounded representation (Bera et al. 2019) follows: shares within a factor of those of all.
-        share, overall = counts / counts.sum(axis=0), sizes / N_ROWS
-        assert (share >= limit.bound * overall[:, None]).all()
-        assert (share <= overall[:, None] / limit.bound).all()
-    means = mixture.unpack(theta)["means"]
-    costs = ((X[:, None] - means) ** 2).sum(axis=2)
+    return np.concatenate(list(table.each(lambda block: hard_labels(block, placed))))
+
+
+@pytest.mark.parametrize("shape", SHARES)
+@pytest.mark.parametrize("seed", [0, *map(long, range(1, 6)), long(13)])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        long(MaxGap(0.02, "worst_pair_gap")),
+        MinRatio(0.8),
+        long(MinRatio(0.95)),
+        long(MinBalance(0.8)),
+        long(MinBalance(0.95)),
+    ],
+    ids=str,
+)
+def test_labels_of_fixed_components_cost_what_a_linear_program_costs(shape, seed, limit: Limit):
+    """The last layout has a component so far away that a single row of it costs 0.2 %."""
+    at = layout(shape, seed)
+    limits = [limit] * len(at.groups)
+    if isinstance(limit, MinBalance):  # a share of the best possible
+        each = [np.bincount(own) for own in at.groups]
+        limits = [MinBalance(limit.bound * sizes.min() / sizes.max()) for sizes in each]
+    labels = tilted_labels(at, limits)
+    for own, one in zip(at.groups, limits, strict=True):
+        rule = attribute_of(own, one)
+        rates = pd.crosstab(own, labels, normalize="index").to_numpy() * rule.scales[:, None]
+        assert rates.shape[1] == K
+        assert (rates.min(axis=0) >= rule.least * rates.max(axis=0) - rule.slack - 1e-12).all()
+        if isinstance(one, MinRatio):
+            # Bounded representation (Bera et al. 2019): shares within a factor of those of all.
+            share = pd.crosstab(own, labels, normalize="columns").to_numpy()
+            overall = np.bincount(own)[:, None] / N_ROWS
+            assert (share >= one.bound * overall).all()
+            assert (share <= overall / one.bound).all()
+    costs = ((at.X[:, None] - at.means) ** 2).sum(axis=2)
     cost = costs[np.arange(N_ROWS), labels].sum()
-    scales = sizes if balance else np.ones(n_groups)
-    best = cheapest(costs, [Attribute(groups, scales, limit.bound)])
-    free = costs.min(axis=1).sum()
+    best = cheapest(costs, [attribute_of(*pair) for pair in zip(at.groups, limits, strict=True)])
     # The rule costs something, and labels no more than the optimum of shares of rows by 0.3 %.
-    assert 1.005 * free < best
+    assert 1.005 * costs.min(axis=1).sum() < best
     assert best * (1 - 1e-7) <= cost <= 1.003 * best
 
 

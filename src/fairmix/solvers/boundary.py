@@ -5,6 +5,9 @@ group is small: one of its rows moves its rates by much, many of a large group b
 rows that lie closest to a boundary between two clusters are gathered once. Along a line in the
 offsets of one cluster each of them changes its label at a known crossing, so the best one on a line
 is found exactly, and many lines can be tried for the price of one pass over all rows.
+
+What is best is what comes closest to the bound. Where labels meet it already, it is what they are
+worth, the sum of their logits, among labels that meet it still.
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ MOST_NUMBERS = 2_000_000
 # Where no line helps, so many random moves lead away from the best offsets, each past so many rows:
 # far enough to leave a local minimum, near enough that lines can make up for it.
 KICKS = 3
+# Rates are quotients, and values sums of them.
+ROUNDING = 1e-12
 KICK_ROWS = 12
 
 
@@ -126,6 +131,9 @@ class Search:
         Weight of each group.
     criterion, bound : Criterion, float
         What the labels shall meet.
+    logits : (n, K) array, optional
+        What labels of the rows are worth, for a search among labels that meet the bound. None: for
+        one that comes closer to it.
     """
 
     def __init__(
@@ -136,7 +144,9 @@ class Search:
         sizes: FloatArray,
         criterion: Criterion,
         bound: float,
+        logits: FloatArray | None = None,
     ) -> None:
+        self.logits, self.lost = logits, 0.0
         self.near, self.limit, self.sizes = near, limit, sizes
         self.criterion, self.bound = criterion, bound
         self.scores, self.mass = near.scores.copy(), mass.copy()
@@ -151,8 +161,15 @@ class Search:
         """How far the labels are from the bound."""
         return float(self.criterion.excess((self.mass / self.sizes[:, None])[None], self.bound)[0])
 
+    def value(self) -> float:
+        """What is to be least."""
+        return self.excess() if self.logits is None else self.lost
+
     def run(self) -> FloatArray:
         """What to add to the offsets, (M, K)."""
+        if self.logits is not None:
+            self._descend()
+            return self.moved
         best, least = self._state(), self.excess()
         while least > 0 and self.lines_left > 0:
             self._descend()
@@ -185,12 +202,13 @@ class Search:
             for line in self._lines():
                 self.lines_left -= 1
                 helped |= self._best_on(line)
-                if self.lines_left <= 0 or self.excess() == 0:
+                if self.lines_left <= 0 or (self.logits is None and self.excess() == 0):
                     return
 
     def _speed(self, line: Line) -> FloatArray:
         if line.group < 0:
-            return np.ones(len(self.scores))
+            # One, or as many as there are attributes, for the offsets of all groups change.
+            return np.asarray(self.near.rho.sum(axis=1))
         return self.near.rho[:, line.group]
 
     def _crossings(self, line: Line) -> tuple[FloatArray, IntArray]:
@@ -207,7 +225,7 @@ class Search:
     def _best_on(self, line: Line) -> bool:
         """Go past the best crossing on the line; False if that is here."""
         crossing, rival = self._crossings(line)
-        now = self.excess()
+        now = self.value()
         found: tuple[float, float, IntArray, float] = (now, 0.0, np.zeros(0, dtype=np.intp), 1.0)
         for side in (1.0, -1.0):
             rows = self._between(crossing, line, side)
@@ -225,7 +243,7 @@ class Search:
             # Rows that change at one crossing change together.
             values[ahead[1:] - ahead[:-1] <= 1e-12 * (1 + ahead[1:])] = np.inf
             j = int(values.argmin())
-            if values[j] < found[0] - 1e-12:
+            if values[j] < found[0] - ROUNDING:
                 length = side * (ahead[j] + ahead[j + 1]) / 2
                 found = (float(values[j]), length, rows[: j + 1], side)
         _, length, passed, side = found
@@ -255,7 +273,16 @@ class Search:
         self._change(steps, np.arange(len(rows)), line, rows, rival, side)
         masses = self.mass + np.cumsum(steps, axis=0)
         values = self.criterion.excess(masses / self.sizes[:, None], self.bound)
+        if self.logits is not None:
+            lost = self.lost + np.cumsum(self._losses(line, rows, rival, side))
+            values = np.where(values > ROUNDING, np.inf, lost)
         return np.where((masses.sum(axis=1) < self.least).any(axis=1), np.inf, values)
+
+    def _losses(self, line: Line, rows: IntArray, rival: IntArray, side: float) -> FloatArray:
+        """What labels lose as each of the rows changes from one cluster to the other."""
+        assert self.logits is not None
+        gained = self.logits[rows, line.cluster] - self.logits[rows, rival[rows]]
+        return np.asarray(-side * self.near.weight[rows] * gained)
 
     def _change(
         self,
@@ -281,6 +308,8 @@ class Search:
         change = np.zeros((1, *self.mass.shape))
         self._change(change, np.zeros(len(rows), dtype=np.intp), line, rows, rival, side)
         self.mass += change[0]
+        if self.logits is not None:
+            self.lost += float(self._losses(line, rows, rival, side).sum())
 
     def _kick(self) -> None:
         """A random line, past a few rows."""
@@ -304,10 +333,14 @@ def boundary_offsets(
     mass: FloatArray,
     criterion: Criterion,
     bound: float,
+    *,
+    met: bool = False,
 ) -> FloatArray:
     """What to add to the offsets (M, K) so that the labels come closer to the bound.
 
-    ``mass`` (M, K) is the weight of each group in each cluster, by the labels.
+    Where they have ``met`` it already, so that they are worth more. ``mass`` (M, K) is the weight
+    of each group in each cluster, by the labels.
     """
     near, limit = gather(table, logits, offsets)
-    return Search(near, limit, mass, table.group_sizes, criterion, bound).run()
+    worth = near.scores - near.rho @ offsets if met else None
+    return Search(near, limit, mass, table.group_sizes, criterion, bound, worth).run()

@@ -243,17 +243,26 @@ class Polish:
         beyond = self.criterion.value(rates) - self._enough(rates, table)
         return beyond if beyond > ROUNDING else 0.0
 
+    def searched(self, logits: Logits, look: Look) -> Look:
+        """Labels after the rows near a boundary were moved, one line of offsets after the other.
+
+        Where the bound is met, for what labels are worth, else towards it, whatever it costs.
+        """
+        tilt, table = look.tilt, look.tilt.table
+        # What an error adds to the rates stays as it is.
+        mass = (look.rates + self.error) * table.group_sizes[:, None]
+        bound = self.bound if self.criterion.conic else look.enough
+        added = boundary_offsets(
+            table, logits, tilt.offsets, mass, self.criterion, bound, met=look.met
+        )
+        return self.look(tilt.moved(added), logits)
+
     def _search(self, logits: Logits, best: Look) -> Look:
-        """The rows near a boundary, one line of offsets after the other."""
+        """The rows near a boundary, whatever it costs."""
         for _ in range(SEARCHES):
             if best.met:
                 break
-            tilt, table = best.tilt, best.tilt.table
-            # What an error adds to the rates stays as it is.
-            mass = (best.rates + self.error) * table.group_sizes[:, None]
-            bound = self.bound if self.criterion.conic else best.enough
-            added = boundary_offsets(table, logits, tilt.offsets, mass, self.criterion, bound)
-            now = self.look(tilt.moved(added), logits)
+            now = self.searched(logits, best)
             if self._better(now, best) is best:
                 break
             best = now

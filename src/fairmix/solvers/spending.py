@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairmix.criteria._base import BoolArray
 from fairmix.kernels.totals import Logits
-from fairmix.solvers.polish import Look, Polish
+from fairmix.solvers.polish import ROUNDING, Look, Polish
 from fairmix.solvers.quadratic import Bound
 
 # Passes at most. The first few bring nearly all: of what four brought, another eight add a tenth.
@@ -28,12 +29,14 @@ def spent(polish: Polish, logits: Logits, look: Look) -> Look:
     if not np.isfinite(polish.bound):
         return look
     aim, best, length, move = Bound(polish.criterion, polish.bound), look, 1.0, None
+    # Clusters that have nothing left: a row more would be beyond the bound.
+    full: BoolArray = np.zeros(look.rates.shape[1], dtype=bool)
     for _ in range(STEPS):
         tilt = best.tilt
         if move is None:
             rates = best.rates + polish.error
             new = tilt.step(rates, best.totals, polish.temperature, aim, REACH)
-            move = new.multipliers - tilt.multipliers
+            move = np.where(full, 0.0, new.multipliers - tilt.multipliers)
         now = polish.look(tilt.at(tilt.multipliers + length * move), logits)
         if _rank(now) > _rank(best):
             gain = now.tilt.value(now.totals) - tilt.value(best.totals)
@@ -41,15 +44,30 @@ def spent(polish: Polish, logits: Logits, look: Look) -> Look:
             best, move, length = now, None, min(1.0, 2 * length)
             if done:
                 break
+            continue
+        beyond = _beyond(polish, now) & ~full
+        if best.met and beyond.any() and not (beyond | full).all():
+            # The others go on without them.
+            full |= beyond
+            move[:, full] = 0.0
         elif length > SHORTEST:
             length /= 2
         else:
             break
-    if polish.labels and best.met and best.tilt.countable:
+    if polish.labels and best.met and best.tilt.aware:
         # What is left is a few rows, which a Newton step cannot see.
-        now = polish.counted(logits, best)
+        counted = best.tilt.countable
+        now = polish.counted(logits, best) if counted else polish.searched(logits, best)
         best = now if _rank(now) > _rank(best) else best
     return best
+
+
+def _beyond(polish: Polish, look: Look) -> BoolArray:
+    """Which clusters have rates beyond the bound, (K,)."""
+    rates = look.rates + polish.error
+    bound = polish.bound if polish.criterion.conic else look.enough
+    missing = np.abs(rates - polish.criterion.project(rates, bound))
+    return np.asarray(missing.max(axis=0) > ROUNDING)
 
 
 def _rank(look: Look) -> tuple[bool, int, float]:
