@@ -8,8 +8,8 @@ step counts only where the labels still meet the bound.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairmix.criteria._base import BoolArray
 from fairmix.kernels.totals import Logits
 from fairmix.solvers.polish import ROUNDING, Look, Polish
 from fairmix.solvers.quadratic import Bound
@@ -30,7 +30,7 @@ def spent(polish: Polish, logits: Logits, look: Look) -> Look:
         return look
     aim, best, length, move = Bound(polish.criterion, polish.bound), look, 1.0, None
     # Clusters that have nothing left: a row more would be beyond the bound.
-    full: BoolArray = np.zeros(look.rates.shape[1], dtype=bool)
+    full: NDArray[np.bool_] = np.zeros(look.rates.shape[1], dtype=bool)
     for _ in range(STEPS):
         tilt = best.tilt
         if move is None:
@@ -62,7 +62,7 @@ def spent(polish: Polish, logits: Logits, look: Look) -> Look:
     return best
 
 
-def _beyond(polish: Polish, look: Look) -> BoolArray:
+def _beyond(polish: Polish, look: Look) -> NDArray[np.bool_]:
     """Which clusters have rates beyond the bound, (K,)."""
     rates = look.rates + polish.error
     bound = polish.bound if polish.criterion.conic else look.enough
