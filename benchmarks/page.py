@@ -23,6 +23,7 @@ SECTIONS = {
     "fits": "Fits of every size",
     "census": "Mini-batches and plain mixtures",
     "groups": "Many groups",
+    "rules": "Ratios and Balance",
     "passes": "Passes over the data",
     "memory": "Memory beyond the data",
     "startup": "Imports and help",

@@ -24,6 +24,7 @@ BENCHMARKS = (
     "fits",
     "census",
     "groups",
+    "rules",
     "passes",
     "memory",
     "startup",
