@@ -392,43 +392,6 @@ def test_a_distant_address(people, expected, tmp_path, monkeypatch):
         model.fit("foo://a")
 
 
-def test_a_bucket(people, expected, tmp_path, monkeypatch):
-    """A server of S3 on this machine: ``scripts/test --neighbours``."""
-    moto = pytest.importorskip("moto.server", reason="moto is not installed")
-    from pyarrow import fs
-
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        bucket = fs.S3FileSystem(
-            access_key="key",
-            secret_key="secret",
-            region="us-east-1",
-            scheme="http",
-            endpoint_override=f"{host}:{port}",
-            allow_bucket_creation=True,
-        )
-        # Only the address of the server is ours; what follows speaks S3.
-        found = lambda uri: (bucket, uri.removeprefix("s3://"))  # noqa: E731
-        monkeypatch.setattr("fairmix.tables.locations.file_system", found)
-        bucket.create_dir("people")
-        local = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-        hive_by_polars(people, tmp_path, include_key=False)
-        fs.copy_files("hive", "people/hive", source_filesystem=local, destination_filesystem=bucket)
-        for address in ("s3://people/hive", "s3://people/hive/region=*/*.parquet"):
-            model = new_model()
-            with unsettled():
-                model.fit(address, sensitive_features=GROUPS, sample_weight="w")
-            check_names(model, expected)
-            labels = read_labels(model.predict(address, output=tmp_path / "labels"))
-            assert np.array_equal(labels, expected.labels_)
-        with pytest.raises(FileNotFoundError, match="matches no file"):
-            model.fit("s3://people/nothing")
-    finally:
-        server.stop()
-
-
 # A cluster
 
 
