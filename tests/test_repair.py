@@ -85,6 +85,24 @@ def test_labels_cost_what_the_linear_program_costs(seed: int) -> None:
     np.testing.assert_allclose(got.relative_excess, got.excess / got.lower_bound)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6))
+def test_few_rows_of_a_group_in_a_cluster(seed: int) -> None:
+    # About 20 to 30 rows of each group in each cluster: whole rows alone then cost more than 0.3 %
+    # (decision record 0021), so only what holds of all labels is asked for.
+    rng = np.random.default_rng(seed)
+    n_rows, counts = int(rng.integers(1000, 1600)), [(6,), (2, 6), (5,)][seed % 3]
+    given = problem(n_rows, 8, counts, RULES[seed % 5], seed)
+    got = found(given)
+    best = solve(given, whole=False)
+    assert best is not None
+    assert got.met
+    assert meets(given, got.labels)
+    assert got.cost <= 1.01 * best[0]
+    assert got.lower_bound <= best[0] * (1 + 1e-6)
+    assert set(np.flatnonzero(best[1].sum(axis=0) > 1)) <= set(got.labels.tolist())
+
+
 FEW_RULES: list[dict[str, float]] = [
     {"max_gap": 0.3},
     {"min_ratio": 0.8},

@@ -19,7 +19,7 @@ from fairmix.repair.labels import (
     FairLabels,
     Repair,
     bounded,
-    task_of,
+    demand_of,
 )
 from fairmix.repair.program import Best, Rowset
 from fairmix.solvers import Dual
@@ -61,7 +61,7 @@ class Blind:
             membership=seats.membership,
         )
         criterion, level = bounded(repair.limit, table)
-        task = task_of(criterion, level, table, seats, n_clusters)
+        demand = demand_of(criterion, level, table, seats, n_clusters)
         logits = Logits(np.zeros(n_clusters), -np.eye(n_clusters))
         solver = Dual(criterion, Bound(criterion, level))
         tilt = Tilt.of(table, n_clusters, free=criterion.conic)
@@ -69,7 +69,7 @@ class Blind:
         lower = -np.inf
         for temperature in TEMPERATURES:
             tilt = solver.solved(tilt, logits, temperature, Goal(ACCURACY, STEPS))
-            allowed, support = task.allowed(tilt.multipliers)
+            allowed, support = demand.allowed(tilt.multipliers)
             cheapest = (scaled + self.rho @ (allowed / tilt.share[:, None])).min(axis=1)
             lower = max(lower, float(weights @ cheapest) - table.weight_sum * support)
         polish = Polish(criterion, level, labels=True, temperature=TEMPERATURES[-1])
@@ -77,9 +77,9 @@ class Blind:
         added = -look.tilt.offsets
         labels = (scaled + self.rho @ added).argmin(axis=1).astype(np.int32)
         # `measured` wants multipliers by rate.
-        best = Best(labels, added * task.sizes[:, None], lower)
+        best = Best(labels, added * demand.sizes[:, None], lower)
         rowset = Rowset(table, repair.costs, codes, weights)
-        return repair.measured(best, rowset, task)
+        return repair.measured(best, rowset, demand)
 
 
 def _numeric(rows: Rows) -> FloatArray:

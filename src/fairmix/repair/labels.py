@@ -22,7 +22,7 @@ from fairmix.input.groups import (
 from fairmix.input.opening import read_weights
 from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Membership, Rows
 from fairmix.repair.costs import Costs
-from fairmix.repair.program import Best, Rowset, Search, Task, parts_of
+from fairmix.repair.program import Best, Demand, Pricing, Rowset, parts_of
 from fairmix.results.verdict import MIN_GROUP_SIZE, Verdict, judge, measure, worst_of
 from fairmix.solvers import Dual
 from fairmix.solvers.dual import Goal
@@ -236,12 +236,14 @@ class Repair:
         weight = seats.weight(self.groups.codes, self.weight)
         table = self._table(self.costs, codes, weight, seats)
         if seats.n_groups == 1:
-            task = Task((), np.ones((1, 1)), table.group_sizes, table.rate_steps, self._n_clusters)
+            demand = Demand(
+                (), np.ones((1, 1)), table.group_sizes, table.rate_steps, self._n_clusters
+            )
             rowset = Rowset(table, self.costs, codes, _ones(weight, len(codes)))
-            best = Search(task, rowset).run(np.zeros((1, self._n_clusters)))
-            return self.measured(best, rowset, task)
+            best = Pricing(demand, rowset).run(np.zeros((1, self._n_clusters)))
+            return self.measured(best, rowset, demand)
         criterion, level = bounded(self.limit, table)
-        task = task_of(criterion, level, table, seats, self._n_clusters)
+        demand = demand_of(criterion, level, table, seats, self._n_clusters)
         everybody = Rowset(table, self.costs, codes, _ones(weight, len(codes)))
         rowset, sets = everybody, None
         if self.together:
@@ -251,10 +253,10 @@ class Repair:
                 mass = np.bincount(sets, everybody.weight, len(first)).astype(np.float64)
                 rowset = Rowset(self._table(costs, own, mass, seats), costs, own, mass)
         start = cooled(rowset.table, criterion, level, self._n_clusters)
-        best = Search(task, rowset).run(start * table.weight_sum)
+        best = Pricing(demand, rowset).run(start * table.weight_sum)
         if sets is not None and rowset is not everybody:
             best = Best(best.labels[sets], best.multipliers, best.lower_bound)
-        return self.measured(best, everybody, task)
+        return self.measured(best, everybody, demand)
 
     @property
     def _n_clusters(self) -> int:
@@ -273,15 +275,15 @@ class Repair:
         )
         return Table(store, _features, membership=seats.membership)
 
-    def _verdicts(self, labels: IntArray, rowset: Rowset, task: Task) -> dict[str, Verdict]:
-        rates = _rates(labels, rowset, task)
+    def _verdicts(self, labels: IntArray, rowset: Rowset, demand: Demand) -> dict[str, Verdict]:
+        rates = _rates(labels, rowset, demand)
         owners: Sequence[Attribute | Groups] = self.groups.attributes or (self.groups,)
         out = {}
-        for own, part in zip(owners, task.parts, strict=True):
+        for own, part in zip(owners, demand.parts, strict=True):
             limit = self.limit.of(own.title)
             groups = part.groups
             value, resolution = measure(
-                limit, rates[groups], task.sizes[groups], task.steps[groups], labels=True
+                limit, rates[groups], demand.sizes[groups], demand.steps[groups], labels=True
             )
             out[own.title] = judge(
                 value,
@@ -293,9 +295,9 @@ class Repair:
             )
         return out
 
-    def measured(self, best: Best, rowset: Rowset, task: Task) -> FairLabels:
+    def measured(self, best: Best, rowset: Rowset, demand: Demand) -> FairLabels:
         """Costs, rates and verdicts of labels that were found."""
-        verdicts = self._verdicts(best.labels, rowset, task) if task.parts else {}
+        verdicts = self._verdicts(best.labels, rowset, demand) if demand.parts else {}
         cost, cheapest, least, before = self._total(best.labels, rowset.weight)
         # The bound is on what clusters cost more than the cheapest ones.
         lower = cheapest + best.lower_bound * self.costs.scale
@@ -323,8 +325,8 @@ class Repair:
             excess=cost - lower,
             relative_excess=(cost - lower) / lower if least >= 0 and lower > 0 else np.nan,
             price=cost - cheapest,
-            rates=_rates(best.labels, rowset, task),
-            multipliers=best.multipliers * (self.costs.scale / task.sizes[:, None]),
+            rates=_rates(best.labels, rowset, demand),
+            multipliers=best.multipliers * (self.costs.scale / demand.sizes[:, None]),
             groups=self.groups.names,
             verdicts=verdicts,
         )
@@ -369,11 +371,11 @@ def _ones(weight: FloatArray | None, n_rows: int) -> NDArray[np.float64]:
     return np.ones(n_rows) if weight is None else weight.astype(np.float64)
 
 
-def _rates(labels: IntArray, rowset: Rowset, task: Task) -> FloatArray:
-    shape = (task.matrix.shape[1], task.n_clusters)
+def _rates(labels: IntArray, rowset: Rowset, demand: Demand) -> FloatArray:
+    shape = (demand.matrix.shape[1], demand.n_clusters)
     cells = rowset.codes.astype(np.intp) * shape[1] + labels
     mass = np.bincount(cells, rowset.weight, shape[0] * shape[1]).reshape(shape)
-    return np.asarray(task.matrix @ mass / task.sizes[:, None])
+    return np.asarray(demand.matrix @ mass / demand.sizes[:, None])
 
 
 def _matrix(table: Table, seats: Seats) -> FloatArray:
@@ -384,11 +386,11 @@ def _matrix(table: Table, seats: Seats) -> FloatArray:
     return np.eye(table.n_groups, table.n_groups + seats.one_more)
 
 
-def task_of(
+def demand_of(
     criterion: Criterion, level: float, table: Table, seats: Seats, n_clusters: int
-) -> Task:
+) -> Demand:
     """The rules on the groups of a table."""
-    return Task(
+    return Demand(
         parts_of(criterion, level),
         _matrix(table, seats),
         table.group_sizes,

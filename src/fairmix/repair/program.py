@@ -46,15 +46,18 @@ PROVED, BEYOND = 1e-7, 1e-7
 # Price of a row beyond a rule, in units of the scale, and the factor by which it grows while some
 # is. It keeps multipliers of the first rounds, which have too few columns, from running away.
 PRICE, DEARER, MOST_PRICE = 30.0, 10.0, 1e7
-# Rows that an integer program decides: of all, and at least of each group. Tried in this order
-# until one meets the rule.
-WHOLE_ROWS = ((100, 8), (300, 20), (600, 40))
+# Rows that an integer program may move from a cluster to another, of each group: the cheapest ones.
+# Tried in this order until one meets the rule.
+MOVES = (3, 8, 20)
 # Columns up to which all rows are decided by it.
 FEW_COLUMNS = 600
 # An integer program ends when it is this near to the best, or after so many nodes: a count, because
 # seconds would give other labels on another machine. A thousandth of what a rule costs is far below
 # what rows are worth.
-NEAR_ENOUGH, NODES = 1e-3, 300
+NEAR_ENOUGH, NODES = 1e-3, 500
+# Programs of some clusters, their clusters and moves, and what is left to gain of a row, in units of
+# the scale, below which they are not worth their time: about a thousandth of what a row costs.
+SOME_ROUNDS, SOME_CLUSTERS, SOME_MOVES, MUCH = 12, 4, 6, 2e-3
 # What an integer program takes for met may be missed by its tolerance, in rows.
 TOLERANCES = (0.0, 1e-5)
 
@@ -69,7 +72,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Demand:
     """Rules on the rates of groups.
 
     Attributes
@@ -353,7 +356,7 @@ class Program:
 
     Attributes
     ----------
-    task : Task
+    demand : Demand
         The rules.
     columns : Columns
         The rows whose labels are open.
@@ -363,7 +366,7 @@ class Program:
         Of the open rows.
     """
 
-    task: Task
+    demand: Demand
     columns: Columns
     fixed: FloatArray
     codes: IntArray
@@ -371,14 +374,14 @@ class Program:
 
     @classmethod
     def of(
-        cls, task: Task, rowset: Rowset, columns: Columns, labels: IntArray, mass: FloatArray
+        cls, demand: Demand, rowset: Rowset, columns: Columns, labels: IntArray, mass: FloatArray
     ) -> Program:
         """Of all rows but the open ones with these labels; ``mass`` (M, K) is that of all."""
         rows = columns.rows
         codes, weight = rowset.codes[rows], rowset.weight[rows]
         taken = np.zeros_like(mass)
-        np.add.at(taken.T, labels[rows], (task.matrix[:, codes] * weight).T)
-        return cls(task, columns, mass - taken, codes, weight)
+        np.add.at(taken.T, labels[rows], (demand.matrix[:, codes] * weight).T)
+        return cls(demand, columns, mass - taken, codes, weight)
 
     @cached_property
     def _pairs(self) -> tuple[Ints, Ints]:
@@ -394,12 +397,12 @@ class Program:
         """Masses are those of the parts, and the parts of a row add up to one."""
         rows, clusters = self._pairs
         n_mass, n_open, n_parts = self.fixed.size, len(self.columns.rows), len(rows)
-        member = self.task.matrix[:, self.codes[rows]]
+        member = self.demand.matrix[:, self.codes[rows]]
         group, column = np.nonzero(member)
         masses = sparse.csr_array(
             (
                 self.weight[rows[column]],
-                (group * self.task.n_clusters + clusters[column], column),
+                (group * self.demand.n_clusters + clusters[column], column),
             ),
             shape=(n_mass, n_parts),
         )
@@ -420,7 +423,7 @@ class Program:
 
     def solve(self, price: float) -> Solved:
         """Parts of rows, with a price for each row beyond a rule."""
-        rules = self.task.exact
+        rules = self.demand.exact
         n_rules = len(rules.bound)
         n_more = rules.n_differences + n_rules
         left, right = self._inequalities(rules, beyond=True)
@@ -438,7 +441,7 @@ class Program:
         parts = np.zeros(self.columns.costs.shape)
         parts[self._pairs] = found.x[: len(self._costs)]
         prices = -found.eqlin.marginals[: self.fixed.size].reshape(self.fixed.shape)
-        return Solved(parts, prices * self.task.sizes[:, None], float(found.x[-n_rules:].sum()))
+        return Solved(parts, prices * self.demand.sizes[:, None], float(found.x[-n_rules:].sum()))
 
     def decide(self, *, tolerance: float, beyond: bool, rest: float) -> IntArray | None:
         """Labels of whole rows, (F,); None where the rules cannot be met.
@@ -446,35 +449,60 @@ class Program:
         ``beyond`` asks for the fewest rows beyond the rules instead, ``rest`` is the cost of all
         other rows.
         """
-        rules = self.task.whole
-        n_rules = len(rules.bound) if beyond else 0
-        n_more = rules.n_differences + n_rules
-        left, right = self._inequalities(rules, beyond=beyond)
-        equal, sums = self._equalities(n_more)
+        rules, n_clusters = self.demand.whole, self.demand.n_clusters
+        rows, clusters = self._pairs
+        # Counts of each code in each cluster. Rows of a code that count alike are exchanged freely:
+        # where the counts are whole, the cheapest parts of rows are whole, too (transportation), so
+        # that a few counts are branched on instead of many rows.
+        codes, own = np.unique(self.codes, return_inverse=True)
+        alike = bool(np.ptp(self.weight) == 0)
+        n_parts, n_counts = len(rows), len(codes) * n_clusters
+        n_more = rules.n_differences + (len(rules.bound) if beyond else 0)
+        weight = self.weight[0] if alike else 1.0
+        counted = sparse.csr_array(
+            (
+                self.weight[rows] / weight,
+                (own[rows] * n_clusters + clusters, np.arange(n_parts)),
+            ),
+            shape=(n_counts, n_parts),
+        )
+        masses = weight * sparse.kron(self.demand.matrix[:, codes], sparse.eye_array(n_clusters))
+        blocks = [sparse.csr_array((len(rules.bound), n_parts)), rules.A @ masses, rules.B]
+        if beyond:
+            blocks.append(-sparse.eye_array(len(rules.bound)))
+        right = rules.bound - rules.A @ self.fixed.ravel() - tolerance
         price = max(float(self._costs.sum()), 1.0)
         cost = np.concatenate(
             [
                 self._costs,
-                np.zeros(self.fixed.size + rules.n_differences),
-                np.full(n_rules, price),
+                np.zeros(n_counts + rules.n_differences),
+                np.full(n_more - rules.n_differences, price),
                 # A constant, so that the accuracy is a share of all costs.
                 [rest],
             ]
         )
-        n_parts, n_all = len(self._costs), len(cost)
+        n_all = len(cost)
         low, high = np.zeros(n_all), np.full(n_all, np.inf)
         high[:n_parts] = 1.0
         low[-1] = high[-1] = 1.0
-        none = sparse.csr_array((len(right), 1)), sparse.csr_array((len(sums), 1))
         integral: Ints = np.zeros(n_all, dtype=np.intp)
-        integral[:n_parts] = 1
+        integral[slice(n_parts, n_parts + n_counts) if alike else slice(n_parts)] = 1
+        left = sparse.hstack([*blocks, sparse.csr_array((len(right), 1))])
+        top = sparse.hstack(
+            [counted, -sparse.eye_array(n_counts), sparse.csr_array((n_counts, n_more + 1))]
+        )
+        n_open = len(self.columns.rows)
+        each = sparse.csr_array(
+            (np.ones(n_parts), (rows, np.arange(n_parts))), shape=(n_open, n_all)
+        )
+        sums = np.concatenate([np.zeros(n_counts), np.ones(n_open)])
         found = milp(
             cost,
             integrality=integral,
             bounds=Bounds(low, high),
             constraints=[
-                LinearConstraint(sparse.hstack([left, none[0]]), -np.inf, right - tolerance),
-                LinearConstraint(sparse.hstack([equal, none[1]]), sums, sums),
+                LinearConstraint(left, -np.inf, right),
+                LinearConstraint(sparse.vstack([top, each]), sums, sums),
             ],
             options={"mip_rel_gap": NEAR_ENOUGH, "node_limit": NODES},
         )
@@ -495,26 +523,26 @@ class Best:
     lower_bound: float
 
 
-class Search:
+class Pricing:
     """Labels that meet rules at the least cost.
 
     Parameters
     ----------
-    task : Task
+    demand : Demand
         The rules.
     rowset : Rowset
         The rows.
     """
 
-    def __init__(self, task: Task, rowset: Rowset) -> None:
-        self.task, self.rowset = task, rowset
+    def __init__(self, demand: Demand, rowset: Rowset) -> None:
+        self.demand, self.rowset = demand, rowset
         self.proved = -np.inf
-        self.multipliers: FloatArray = np.zeros((len(task.sizes), task.n_clusters))
+        self.multipliers: FloatArray = np.zeros((len(demand.sizes), demand.n_clusters))
 
     def look(self, multipliers: FloatArray) -> Look:
         """A pass at multipliers, and what it proves."""
-        allowed, support = self.task.allowed(multipliers)
-        found = self.rowset.look(self.task.offsets(allowed))
+        allowed, support = self.demand.allowed(multipliers)
+        found = self.rowset.look(self.demand.offsets(allowed))
         if found.value - support > self.proved:
             self.proved, self.multipliers = found.value - support, allowed
         return found
@@ -523,7 +551,7 @@ class Search:
         """From multipliers that may be far from the best ones."""
         look = self.look(multipliers)
         mass = self._mass(look)
-        if not np.any(multipliers) and self.task.excess(mass) == 0:
+        if not np.any(multipliers) and self.demand.excess(mass) == 0:
             # The cheapest clusters meet the rules, and nothing costs less.
             return Best(look.labels, self.multipliers, self.proved)
         labels = look.labels
@@ -536,7 +564,7 @@ class Search:
         return Best(labels, self.multipliers, self.proved)
 
     def _mass(self, look: Look) -> FloatArray:
-        return np.asarray(self.task.matrix @ look.mass)
+        return np.asarray(self.demand.matrix @ look.mass)
 
     def _nearest(self, lead: Array, most: int, of_code: int) -> Ints:
         """Rows with the smallest lead: of all, and some of each code."""
@@ -553,9 +581,9 @@ class Search:
 
     def _candidates(self, rows: Ints, multipliers: FloatArray) -> Columns:
         """The cheapest few clusters of rows."""
-        columns = Columns.of(self.rowset, rows, np.ones((len(rows), self.task.n_clusters), bool))
-        few = min(NEAR_CLUSTERS, self.task.n_clusters)
-        costs = columns.costs + self.task.offsets(multipliers)[self.rowset.codes[rows]]
+        columns = Columns.of(self.rowset, rows, np.ones((len(rows), self.demand.n_clusters), bool))
+        few = min(NEAR_CLUSTERS, self.demand.n_clusters)
+        costs = columns.costs + self.demand.offsets(multipliers)[self.rowset.codes[rows]]
         limit = np.partition(costs, few - 1, axis=1)[:, few - 1]
         return replace(columns, allowed=costs <= limit[:, None])
 
@@ -569,7 +597,7 @@ class Search:
         columns.allowed[np.arange(len(columns.rows)), labels[columns.rows]] = True
         price = PRICE
         for _ in range(ROUNDS):
-            program = Program.of(self.task, self.rowset, columns, labels, mass)
+            program = Program.of(self.demand, self.rowset, columns, labels, mass)
             solved = program.solve(price)
             look = self.look(solved.multipliers)
             within = solved.beyond <= BEYOND
@@ -619,7 +647,7 @@ class Search:
             # Those that gain most.
             missing = missing[np.argsort(-look.lead[missing], kind="stable")[:NEW_ROWS]]
             missing.sort()
-        allowed = np.zeros((len(missing), self.task.n_clusters), dtype=bool)
+        allowed = np.zeros((len(missing), self.demand.n_clusters), dtype=bool)
         each = np.arange(len(missing))
         allowed[each, look.labels[missing]] = True
         allowed[each, labels[missing]] = True
@@ -633,23 +661,18 @@ class Search:
         divided = columns.rows[solved.parts.max(axis=1) < 1 - 1e-6]
         labels[columns.rows] = solved.parts.argmax(axis=1)
         mass = self._mass_of(labels)
-        if not len(divided) and self.task.excess(mass) == 0:
+        if not len(divided) and self.demand.excess(mass) == 0:
             return labels
-        look = self.look(self.multipliers)
-        for most, of_code in WHOLE_ROWS:
-            few = len(labels) * self.task.n_clusters <= FEW_COLUMNS
-            rows = (
-                np.flatnonzero(self.rowset.weight > 0)
-                if few
-                else np.union1d(divided, self._nearest(look.lead, most, of_code))
-            )
-            chosen = self._candidates(rows, self.multipliers)
-            chosen.allowed[np.arange(len(rows)), labels[rows]] = True
-            both = np.intersect1d(rows, columns.rows, return_indices=True)
-            chosen.allowed[both[1]] |= columns.allowed[both[2]]
+        few = len(labels) * self.demand.n_clusters <= FEW_COLUMNS
+        for most in MOVES:
             if few:
-                chosen.allowed[:] = True
-            program = Program.of(self.task, self.rowset, chosen, labels, mass)
+                rows = np.flatnonzero(self.rowset.weight > 0)
+                every = np.ones((len(rows), self.demand.n_clusters), dtype=bool)
+                chosen = Columns.of(self.rowset, rows, every)
+            else:
+                chosen = self._moves(columns, labels, most)
+                rows = chosen.rows
+            program = Program.of(self.demand, self.rowset, chosen, labels, mass)
             rest = self._cost(labels, rows)
             for tolerance in TOLERANCES:
                 found = program.decide(tolerance=tolerance, beyond=False, rest=rest)
@@ -657,20 +680,77 @@ class Search:
                     break
                 new = labels.copy()
                 new[rows] = found
-                if self.task.excess(self._mass_of(new)) == 0:
-                    return new
-            if few or len(rows) == len(labels):
+                if self.demand.excess(self._mass_of(new)) == 0:
+                    return self._improved(new, columns)
+            if few:
                 break
         found = program.decide(tolerance=0.0, beyond=True, rest=rest)
         if found is not None:
             labels[rows] = found
         return labels
 
+    def _improved(self, labels: NDArray[np.int32], columns: Columns) -> NDArray[np.int32]:
+        """Labels after integer programs of a few clusters each, as long as there is much to gain.
+
+        Of many counts, one program of all clusters ends by its nodes far from the best; one of four
+        clusters is solved.
+        """
+        n_clusters, rng = self.demand.n_clusters, np.random.default_rng(0)
+        much = MUCH * float(self.rowset.weight.sum())
+        mass, cost = self._mass_of(labels), self._cost(labels, np.zeros(0, dtype=np.intp))
+        for _ in range(SOME_ROUNDS):
+            if n_clusters <= SOME_CLUSTERS or cost - self.proved <= much:
+                break
+            some = np.zeros(n_clusters, dtype=bool)
+            some[rng.choice(n_clusters, SOME_CLUSTERS, replace=False)] = True
+            chosen = self._moves(columns, labels, SOME_MOVES, some)
+            program = Program.of(self.demand, self.rowset, chosen, labels, mass)
+            rest = self._cost(labels, chosen.rows)
+            found = program.decide(tolerance=0.0, beyond=False, rest=rest)
+            if found is None:
+                continue
+            new = labels.copy()
+            new[chosen.rows] = found
+            new_mass, new_cost = self._mass_of(new), self._cost(new, np.zeros(0, dtype=np.intp))
+            if new_cost < cost and self.demand.excess(new_mass) == 0:
+                labels, mass, cost = new, new_mass, new_cost
+        return labels
+
+    def _moves(
+        self,
+        columns: Columns,
+        labels: IntArray,
+        most: int,
+        some: NDArray[np.bool_] | None = None,
+    ) -> Columns:
+        """The cheapest moves of rows of each code from each cluster to each other one, or of some.
+
+        ``some`` (K,) are the clusters that rows may leave and enter.
+        """
+        own, each = labels[columns.rows], np.arange(len(columns.rows))
+        codes = self.rowset.codes[columns.rows]
+        costs = columns.costs + self.demand.offsets(self.multipliers)[codes]
+        dearer = costs - costs[each, own][:, None]
+        cells = codes.astype(np.intp) * self.demand.n_clusters + own
+        allowed = np.zeros(costs.shape, dtype=bool)
+        for k in range(self.demand.n_clusters):
+            order = np.lexsort((dearer[:, k], cells))
+            _, first, sizes = np.unique(cells[order], return_index=True, return_counts=True)
+            # The place of each row among those of its cell.
+            place = np.arange(len(order)) - np.repeat(first, sizes)
+            allowed[order[place < most], k] = True
+        if some is not None:
+            allowed[~some[own]] = False
+            allowed[:, ~some] = False
+        allowed[each, own] = True
+        open_rows = np.flatnonzero(allowed.sum(axis=1) > 1)
+        return replace(columns, allowed=allowed).only(open_rows)
+
     def _mass_of(self, labels: IntArray) -> FloatArray:
-        n_codes, n_clusters = self.task.matrix.shape[1], self.task.n_clusters
+        n_codes, n_clusters = self.demand.matrix.shape[1], self.demand.n_clusters
         cells = self.rowset.codes.astype(np.intp) * n_clusters + labels
         counts = np.bincount(cells, self.rowset.weight, n_codes * n_clusters)
-        return np.asarray(self.task.matrix @ counts.reshape(n_codes, n_clusters))
+        return np.asarray(self.demand.matrix @ counts.reshape(n_codes, n_clusters))
 
 
 def parts_of(criterion: Criterion, level: float) -> tuple[Part, ...]:
