@@ -51,12 +51,12 @@ PRICE, DEARER, MOST_PRICE = 30.0, 10.0, 1e7
 MOVES = (3, 8, 20)
 # Columns up to which all rows are decided by it.
 FEW_COLUMNS = 600
-# An integer program ends when it is this near to the best, or after so many nodes: a count, because
-# seconds would give other labels on another machine. A thousandth of what a rule costs is far below
-# what rows are worth.
-NEAR_ENOUGH, NODES = 1e-3, 500
-# Programs of some clusters, their clusters and moves, and what is left to gain of a row, in units of
-# the scale, below which they are not worth their time: about a thousandth of what a row costs.
+# An integer program ends when it is this near to the best, as a share of its cost and of what all
+# rows cost (a unit of the scale each), or after so many nodes: a count, because seconds would give
+# other labels on another machine. Of the cost of k-means this is about a hundredth of a percent.
+NEAR_ENOUGH, NODES = 3e-4, 500
+# Programs of some clusters, their clusters and moves, and what is left to gain of a row, in units
+# of the scale, below which they are not worth their time: about a thousandth of what a row costs.
 SOME_ROUNDS, SOME_CLUSTERS, SOME_MOVES, MUCH = 12, 4, 6, 2e-3
 # What an integer program takes for met may be missed by its tolerance, in rows.
 TOLERANCES = (0.0, 1e-5)
@@ -563,6 +563,11 @@ class Pricing:
             labels[idle] = self.look(self.multipliers).labels[idle]
         return Best(labels, self.multipliers, self.proved)
 
+    @property
+    def _units(self) -> float:
+        """A unit of the scale for each row."""
+        return float(self.rowset.weight.sum())
+
     def _mass(self, look: Look) -> FloatArray:
         return np.asarray(self.demand.matrix @ look.mass)
 
@@ -673,7 +678,7 @@ class Pricing:
                 chosen = self._moves(columns, labels, most)
                 rows = chosen.rows
             program = Program.of(self.demand, self.rowset, chosen, labels, mass)
-            rest = self._cost(labels, rows)
+            rest = self._cost(labels, rows) + self._units
             for tolerance in TOLERANCES:
                 found = program.decide(tolerance=tolerance, beyond=False, rest=rest)
                 if found is None:
@@ -696,7 +701,7 @@ class Pricing:
         clusters is solved.
         """
         n_clusters, rng = self.demand.n_clusters, np.random.default_rng(0)
-        much = MUCH * float(self.rowset.weight.sum())
+        much = MUCH * self._units
         mass, cost = self._mass_of(labels), self._cost(labels, np.zeros(0, dtype=np.intp))
         for _ in range(SOME_ROUNDS):
             if n_clusters <= SOME_CLUSTERS or cost - self.proved <= much:
@@ -705,7 +710,7 @@ class Pricing:
             some[rng.choice(n_clusters, SOME_CLUSTERS, replace=False)] = True
             chosen = self._moves(columns, labels, SOME_MOVES, some)
             program = Program.of(self.demand, self.rowset, chosen, labels, mass)
-            rest = self._cost(labels, chosen.rows)
+            rest = self._cost(labels, chosen.rows) + self._units
             found = program.decide(tolerance=0.0, beyond=False, rest=rest)
             if found is None:
                 continue
