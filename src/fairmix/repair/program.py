@@ -53,8 +53,8 @@ MOVES = (3, 8, 20)
 FEW_COLUMNS = 600
 # An integer program ends when it is this near to the best, as a share of its cost and of what all
 # rows cost (a unit of the scale each), or after so many nodes: a count, because seconds would give
-# other labels on another machine. Of the cost of k-means this is about a hundredth of a percent.
-NEAR_ENOUGH, NODES = 3e-4, 500
+# other labels on another machine. Of the cost of k-means this is below a hundredth of a percent.
+NEAR_ENOUGH, NODES = 1e-4, 500
 # Programs of some clusters, their clusters and moves, and what is left to gain of a row, in units
 # of the scale, below which they are not worth their time: about a thousandth of what a row costs.
 SOME_ROUNDS, SOME_CLUSTERS, SOME_MOVES, MUCH = 12, 4, 6, 2e-3
