@@ -40,6 +40,7 @@ FORGED: dict[str, tuple[str, str, Any]] = {
     "sizes": ("groups", "sizes", [0, 0]),
     "components": ("parameters", "n_components", 10**18),
     "digits": ("parameters", "max_gap", 10**400),
+    "attributes": ("parameters", "min_balance", {"a": 1}),
     "half": ("groups", "names", ["\ud800", "b"]),
     "escape": ("groups", "names", ["\x1b[2J", "b"]),
     "facts": ("metadata", "facts", 3),

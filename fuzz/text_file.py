@@ -23,6 +23,7 @@ from fairmix.tables import FileBlocks, column_names, find_files
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".txt")
 PACKED = 2  # the place of the packed one
+AUDITED = 16  # added to the first byte: a column is taken for clusters that are there already
 # Characters of an error: fewer say nothing, more are not read.
 SHORTEST, LONGEST = 10, 2000
 DICTIONARY = (b"nan", b"inf", b"NA", b"1e300", b"1e-320", b'"', b'""', b"\r\n", b"\n\n", b";", b"|")
@@ -53,7 +54,9 @@ TEXTS = {
 def seeds() -> dict[str, bytes]:
     """Each text as each kind of file, with and without a column of groups."""
     return {
-        f"{name}-{first}": bytes([first]) + text for name, text in TEXTS.items() for first in (0, 5)
+        f"{name}-{first}": bytes([first]) + text
+        for name, text in TEXTS.items()
+        for first in (0, 5, AUDITED)
     } | {"packed": bytes([PACKED]) + gzip.compress(TEXTS["numbers"])}
 
 
@@ -62,7 +65,9 @@ def check(data: bytes, folder: Path) -> str:
     choice = data[0] if data else 0
     path = folder / f"data{SUFFIXES[choice % 4]}"
     path.write_bytes(data[1:])
-    _command(path, named=bool(choice & 4))
+    before = path.read_bytes()
+    (_audit if choice & AUDITED else _command)(path, named=bool(choice & 4))
+    assert path.read_bytes() == before
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -80,26 +85,34 @@ def check(data: bytes, folder: Path) -> str:
 
 
 def _command(path: Path, *, named: bool) -> None:
-    """The command line ends with one of its codes and clean text, and keeps its input."""
-    before = path.read_bytes()
+    """Fit and predict; no link to the input is written over."""
     out = path.with_name("out")
     words = ["fit", str(path), "-k", "1", "--no-front", "-o", str(out), "--force", "--jobs", "1"]
     words += ["-s", "g" if named else "b", "--min-group-size", "1"]
+    if _run(words) == 0:
+        labels, again = out / "labels.parquet", ["predict", str(out / "model.fairmix"), str(path)]
+        assert _run([*again, "--out", str(labels), "--force"]) in (0, 3)
+        link = path.with_name("link.csv")
+        os.link(path, link)
+        assert _run([*again, "--out", str(link), "--force"]) == 2
+        link.unlink()
+
+
+def _audit(path: Path, *, named: bool) -> None:
+    """Audit clusters that are there already, and repair them."""
+    words = [str(path), "--labels", "a", "-s", "g" if named else "b", "--min-group-size", "1"]
+    words += ["--max-gap", "0.1", "--force", "--jobs", "1"]
+    _run(["audit", *words, "-o", str(path.with_name("audit.html"))])
+    _run(["repair", *words, "-o", str(path.with_name("repaired"))])
+
+
+def _run(words: list[str]) -> int:
+    """The command line ends with one of its codes, and with clean text."""
     done = CliRunner().invoke(app, words)
     assert done.exit_code in (0, 2, 3), (done.output, done.exception)
     assert isinstance(done.exception, SystemExit | None), done.exception
     assert clean(done.output) == done.output, done.output
-    assert path.read_bytes() == before
-    if done.exit_code == 0:
-        labels, again = out / "labels.parquet", ["predict", str(out / "model.fairmix"), str(path)]
-        done = CliRunner().invoke(app, [*again, "--out", str(labels), "--force"])
-        assert done.exit_code in (0, 3), (done.output, done.exception)
-        link = path.with_name("link.csv")
-        os.link(path, link)
-        done = CliRunner().invoke(app, [*again, "--out", str(link), "--force"])
-        link.unlink()
-        assert done.exit_code == 2, done.output
-        assert path.read_bytes() == before
+    return done.exit_code
 
 
 def _fit(path: Path, *, named: bool, standardize: bool) -> str:

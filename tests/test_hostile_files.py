@@ -70,6 +70,21 @@ def test_audit_does_not_write_over_what_it_reads(folder, out):
     assert_refused(run("audit", "d.csv", *words), kept)
 
 
+@pytest.mark.parametrize(
+    "labels", ["labels.csv", "./labels.csv", "link", "hard", "here/labels.csv"]
+)
+def test_a_file_of_labels_is_not_written_over(folder, labels):
+    """That of an earlier repair, in the folder that the next one writes."""
+    FRAME.to_csv("d.csv", index=False)
+    FRAME[[]].assign(cluster=1).to_csv("labels.csv", index=False)
+    Path("link").symlink_to("labels.csv")
+    os.link("labels.csv", "hard")
+    kept = Path("labels.csv"), Path("labels.csv").read_bytes()
+    words = ["d.csv", "-l", labels, "-s", "sex", "--max-gap", "0.1", "--force", "--out"]
+    assert_refused(run("repair", *words, "."), kept)
+    assert_refused(run("audit", *words, "labels.csv"), kept)
+
+
 @pytest.mark.parametrize("data", ["labels.csv", "./labels.csv", "lab*.csv", "here/labels.csv"])
 def test_fit_does_not_write_over_what_it_reads(folder, data):
     FRAME.to_csv("labels.csv", index=False)

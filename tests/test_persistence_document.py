@@ -274,6 +274,7 @@ FORGED: dict[str, tuple[str, Any, str]] = {
     ),
     "a long number": ("parameters.max_gap", 10**400, "max_gap is a whole number of about 2 to the"),
     "a long figure": ("fitted.gap_", 10**400, "gap_ is 1000000.*not a number"),
+    "a rule by attributes": ("parameters.min_balance", {"a": 1}, "names the attributes \\['a'\\]"),
     "half a name": ("groups.names", ["\ud800", "b"], "groups: names has a name with half of a"),
     "half a column": (
         "columns.names",

@@ -83,7 +83,7 @@ def audit(
     choice = Choice.of(sensitive=sensitive, labels=[labels], drop=drop)
     with screen.guarded():
         if out is not None:
-            refuse_inputs([out], data)
+            refuse_inputs([out], data, labels)
         rows = open_for_audit(
             data,
             choice,

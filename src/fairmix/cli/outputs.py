@@ -24,10 +24,14 @@ def refuse_existing(paths: Sequence[Path], force: bool) -> None:
         )
 
 
-def refuse_inputs(outputs: Sequence[Path], data: str, *others: Path) -> None:
-    """Refuse to write over what is read, whatever --force says and however it is spelled."""
+def refuse_inputs(outputs: Sequence[Path], data: str, *others: Path | str) -> None:
+    """Refuse to write over what is read, whatever --force says and however it is spelled.
+
+    ``others`` are read beside the data, if there are such files.
+    """
     # What is on another machine cannot be the same file.
-    inputs = [*(Path(file.path) for file in find_files(data) if not file.scheme), *others]
+    inputs = [Path(file.path) for file in find_files(data) if not file.scheme]
+    inputs += map(Path, others)
     for out in outputs:
         # By identity: links, hard links and ./ name the same file in other words.
         if out.exists() and any(file.exists() and out.samefile(file) for file in inputs):

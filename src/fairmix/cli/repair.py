@@ -67,7 +67,7 @@ def repair(
     refuse_existing([out / name for name in files], force)
     choice = Choice.of(sensitive=sensitive, labels=[labels], drop=drop)
     with screen.guarded():
-        refuse_inputs([out / name for name in files], data)
+        refuse_inputs([out / name for name in files], data, labels)
     with screen.guarded(), folder_of(out) as folder:
         rows = open_for_audit(
             data,

@@ -52,7 +52,8 @@ class Dialect:
     @classmethod
     def of(cls, decimal: str | None, encoding: str | None, missing: Sequence[str]) -> Dialect:
         """From what users give."""
-        if decimal not in (None, ".", ","):
+        signs: dict[str | None, Literal[".", ","] | None] = {None: None, ".": ".", ",": ","}
+        if decimal not in signs:
             raise ValueError(f"decimal={decimal!r}. Give '.' or ',', or leave it out.")
         try:
             codecs.lookup(encoding or UTF8)
@@ -62,7 +63,7 @@ class Dialect:
             ) from None
         if isinstance(missing, str):
             missing = (missing,)
-        return cls(decimal, encoding, tuple(missing))  # type: ignore[arg-type]
+        return cls(signs[decimal], encoding, tuple(missing))
 
     @property
     def nulls(self) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from fairmix.criteria import CRITERIA, LIMITS, limit_of, smallest_ratio
+from fairmix.criteria import CRITERIA, LIMITS, ByAttribute, limit_of, smallest_ratio
 from fairmix.criteria.bounds import SOFT_RESOLUTION
 from fairmix.export.model_file.archive import MAX_BYTES, ModelFileError
 from fairmix.export.model_file.fields import Arrays, Fields
@@ -77,6 +77,11 @@ def decode(document: dict[str, Any], given: Mapping[str, Array]) -> Snapshot:
     rule = rule_of(parameters)
     if fields.holds("rule"):
         rule = _rule(fields.section("rule"), groups)
+    if isinstance(rule.limit, ByAttribute):
+        try:
+            rule.limit.check([own.title for own in groups.attributes])
+        except ValueError as error:
+            raise ModelFileError(f"model.json: parameters: {error}") from None
     history = _history(found, arrays, compared)
     # Both say the same, and two sources must not disagree.
     if found.whole("n_iter_") != len(history):
