@@ -242,7 +242,7 @@ def test_many_rows_are_approached_on_samples(blobs, whole, assignment, monkeypat
     X, groups = blobs
     settings = {"max_gap": 0.02, "assignment": assignment, "random_state": 0}
     expected = whole(assignment)
-    search = replace(schedule.SCHEDULE.search, rows_aware=1000, rows_blind=1000)
+    search = replace(schedule.SCHEDULE.search, rows=1000)
     few = replace(schedule.SCHEDULE, near_rows=2000, search=search)
     monkeypatch.setattr(schedule, "SCHEDULE", few)
     model = FairMixture(4, **settings).fit(X, sensitive_features=groups)

@@ -78,32 +78,32 @@ def test_a_search_leaves_a_poor_optimum():
     rng = np.random.default_rng(0)
     blob = np.repeat(np.arange(3), 200)
     X = rng.normal(size=(600, 2)) + np.column_stack([20.0 * blob, np.zeros(600)])
-    found = walk((X, rng.integers(2, size=600)), Search(starts=1))
+    found = walk((X, rng.integers(2, size=600)), Search(levels_aware=(0.0,)))
     theta = packed(found, np.array([[0.0, 1.0], [0.0, -1.0], [30.0, 0.0]]))
     alone = SOLVERS["dual"].make(task()).climb(found.objective, Beginning(theta))
     assert sorted(found.mixture.unpack(alone.theta)["means"][:, 0])[1] < 10
-    best = found.run(lambda: theta)
+    best = found.run(lambda level: theta)
     assert best.objective > alone.objective + 1
     means = sorted(found.mixture.unpack(best.theta)["means"][:, 0])
     np.testing.assert_allclose(means, [0, 20, 40], atol=0.5)
 
 
 def test_a_search_is_no_worse_than_its_starts_and_keeps_its_budget(blobs):
-    policy = Search(climbs_aware=0.5, patience=10**6)
+    policy = Search(climbs_aware=0.5, failures=10**6)
     found = walk(blobs, policy)
     theta = poor_start(found, blobs[0])
     first = SOLVERS["dual"].make(task(max_iter=policy.start_iterations))
     assert found.left == 100
-    best = found.run(lambda: theta)
+    best = found.run(lambda level: theta)
     assert best.objective >= first.climb(found.objective, Beginning(theta)).objective
     # The last move, with its detour, may begin with one iteration left.
     assert -policy.move_iterations - policy.detour_iterations <= found.left <= 0
 
 
 def test_a_search_ends_when_moves_gain_nothing(blobs):
-    found = walk(blobs, Search(patience=2, climbs_aware=50.0))
+    found = walk(blobs, Search(failures=2, climbs_aware=50.0))
     theta = poor_start(found, blobs[0])
-    found.run(lambda: theta)
+    found.run(lambda level: theta)
     assert found.left > 8000
 
 
@@ -128,7 +128,7 @@ def test_detours_are_to_both_sides_of_the_bound(blobs, monkeypatch):
     theta = poor_start(found, blobs[0])
     free = found._free_value(Beginning(theta))
     assert free > 0.05
-    found.run(lambda: theta)
+    found.run(lambda level: theta)
     others = [bound for bound in bounds if bound is not None]
     assert others[:2] == [0.025, pytest.approx(0.05 + 0.2 * (free - 0.05))]
 
@@ -141,10 +141,45 @@ def test_a_bound_of_zero_is_left_for_looser_ones_only(blobs, monkeypatch):
     )
     found = walk(blobs, Search(detour_every=1), bound=0.0)
     theta = poor_start(found, blobs[0])
-    found.run(lambda: theta)
+    found.run(lambda level: theta)
     others = [bound for bound in bounds if bound is not None]
     assert len(others) >= 2
     assert min(others) > 0
+
+
+def test_a_swap_takes_the_tilt_of_the_cluster_at_the_row(blobs):
+    """Else Newton steps would have to find it, and most of the short climb would be gone."""
+    found = walk(blobs, Search(), bound=0.0)
+    start = Beginning(packed(found, blobs[0][:K]), level=True)
+    best = found._climb(start, 20)
+    at = found._swap(best)
+    columns = {tuple(column) for column in at.multipliers.T}
+    assert len(columns) == K - 1
+    assert columns <= {tuple(column) for column in best.multipliers.T}
+
+
+def test_an_offset_decides_which_cluster_is_the_host(blobs):
+    found = walk(blobs, Search())
+    theta = packed(found, blobs[0][:K])
+    sums = SOLVERS["dual"].make(task()).expect(found.objective, Beginning(theta))
+    row = found.rows.take(np.array([1]))
+    for host in (1, 2):
+        offsets = np.where(np.arange(K) == host, 1e3, 0.0)
+        assert swapped(found.mixture, theta, sums, 0, row, offsets, 0.75)[1] == host
+
+
+def test_the_better_half_of_the_starts_goes_on(blobs):
+    """Four, two and one of them; the good one wins."""
+    found = walk(blobs, Search(start_iterations=3))
+    good = packed(found, np.array([[0.0, 0.0], [3.0, 3.0], [-3.0, 2.0]]))
+    bad = poor_start(found, blobs[0])
+    climbs = []
+    climb = found._climb
+    found._climb = lambda *how: climbs.append(climb(*how)) or climbs[-1]
+    won = found._fastest([Beginning(theta) for theta in (bad, good, bad, bad)])
+    assert len(climbs) == 4 + 2
+    assert max(end.objective for end in climbs) == climbs[4].objective
+    np.testing.assert_array_equal(won.theta, climbs[4].theta)
 
 
 @each_family
@@ -154,8 +189,9 @@ def test_a_swap_puts_a_cluster_near_a_row(case):
     mixture, solver = given.mixture, SOLVERS["dual"].make(task())
     sums = solver.expect(given.objective(), Beginning(given.theta))
     row = given.rows.take(np.array([7]))
-    out = swapped(mixture, given.theta, sums, 1, row, 0.75)
+    out, host = swapped(mixture, given.theta, sums, 1, row, np.zeros(mixture.n_components), 0.75)
     assert np.isfinite(out).all()
+    assert host != 1
     new, old = mixture.unpack(out), mixture.unpack(mixture.maximize(sums))
     others = [0, *range(2, mixture.n_components)]
     if "means" in new:
@@ -173,6 +209,29 @@ def test_a_warm_fit_is_not_below_its_start(blobs):
     tight = model.fit(X, sensitive_features=groups).lower_bound_
     loose = model.set_params(max_gap=0.05).fit(X, sensitive_features=groups).lower_bound_
     assert loose >= tight - 1e-9
+
+
+def test_runners_up_are_the_best_other_ends(blobs):
+    found = walk(blobs, Search(runners_up=2))
+    theta = poor_start(found, blobs[0])
+    best = found.run(lambda level: theta)
+    first, second = found.runners_up()
+    values = sorted((end.objective for end in found.others), reverse=True)
+    assert [first.objective, second.objective] == values[:2]
+    # The best one is none of them, nor is a way back to it.
+    assert all(end is not best for end in found.others)
+
+
+def test_other_ends_are_finished_where_labels_are_poor(blobs, monkeypatch):
+    X, groups = blobs
+    model = FairMixture(K, max_gap=0.02, random_state=0)
+    usual = model.fit(X, sensitive_features=groups).lower_bound_
+    passes = model.n_passes_
+    # Nothing is good enough now.
+    monkeypatch.setattr(schedule, "POOR", -np.inf)
+    model.fit(X, sensitive_features=groups)
+    assert model.lower_bound_ >= usual
+    assert model.n_passes_ > passes
 
 
 def test_searches_are_repeated_for_every_start(blobs, monkeypatch):

@@ -27,7 +27,7 @@ from fairmix.criteria import (
     limit_of,
 )
 from fairmix.fitting.search import Search, Walk
-from fairmix.fitting.starts import START_ROWS, Start, start
+from fairmix.fitting.starts import KMEANS_RUNS, START_ROWS, Level, Start, start
 from fairmix.input.columns import Columns
 from fairmix.input.groups import MissingGroups, Seats
 from fairmix.kernels.totals import FloatArray, Membership
@@ -48,6 +48,11 @@ CHANCE = 0.95
 
 # Entered for a climb with the most iterations, if that is known; gets each iteration.
 Watch = Callable[[int | None], AbstractContextManager[Callback | None]]
+
+# By how much the objective of labels may fall short of that of the climb, per row, before another
+# end of the search is tried. Credit, blind, at 0.01 loses 0.05; where many rows are equal and move
+# together it may be 0.4, and how much is a matter of chance.
+POOR = 0.1
 
 # How far from the mean, in standard deviations, the centre of a column may be. So small a shift
 # adds a millionth of the variance to the mean square, so squares lose no digits.
@@ -300,15 +305,19 @@ def solve(
     penalty = make_penalty(settings, mixture.n_components, table.n_groups)
     objective, near = replace(ground.objective, penalty=penalty), table
     starts: Iterable[Beginning] = [] if warm is None else [Beginning(warm)]
+    spare: list[Beginning] = []
     if solver.screens:
         levels = []
         if warm is None:
-            rows = SCHEDULE.search.rows(aware=task.aware)
-            levels = [ground.rates.sample(rows, fit.rng, single=mixture.family.takes_single)]
-            starts = fit.searched(recipe, task, mixture, levels[0])
+            rows, single = SCHEDULE.search.rows, mixture.family.takes_single
+            levels = [ground.rates.sample(rows, fit.rng, single=single)]
+            starts, spare = fit.searched(recipe, task, mixture, levels[0])
         near = fit.near(ground.rates)
+        if objective.fair_table is None:
+            # Cold rates of few rows say less and less of those of all.
+            solver = solver.closing()
         if SCHEDULE.is_large(objective.table):
-            starts = fit.approached(recipe, task, mixture, [*levels, near], starts)
+            starts, spare = fit.approached(recipe, task, mixture, [*levels, near], starts), []
             if objective.fair_table is None:
                 # The rates of few rows are enough for the tilt; its last steps see all.
                 objective = replace(objective, fair_table=near)
@@ -327,6 +336,12 @@ def solve(
     # All of them are finished before one is chosen: whether a bound is met on all rows shows only
     # then.
     done = [solver.finish(mixture, rough, near, table) for rough in climbed]
+    for beginning in spare:
+        ends = zip(done, climbed, strict=True)
+        if any(end.met and end.objective > rough.objective - POOR for end, rough in ends):
+            break
+        climbed.append(solver.climb(objective.fresh(), beginning))
+        done.append(solver.finish(mixture, climbed[-1], near, table))
     return max(done, key=lambda solution: solution.rank)
 
 
@@ -420,11 +435,19 @@ class Fit:
         # A start needs its rows at hand, and batches leave them where they are.
         return Ground(Objective(mixture, batches, fair_table=sample), sample, sample)
 
-    def start(self, mixture: Mixture, table: Table, **how: int) -> FloatArray:
+    def start(
+        self,
+        mixture: Mixture,
+        table: Table,
+        *,
+        runs: int = KMEANS_RUNS,
+        level: Level | None = None,
+    ) -> FloatArray:
         """Parameters to begin with, from the rows of a table."""
         store = table.store.sample(self.schedule.start_rows, self.rng)
+        how = self.settings.start
         return start(
-            mixture, store.rows, how=self.settings.start, rng=self.rng, weight=store.weight, **how
+            mixture, store.rows, how=how, rng=self.rng, weight=store.weight, runs=runs, level=level
         )
 
     def starts(self, solver: Solver, objective: Objective, table: Table) -> Iterator[Beginning]:
@@ -452,15 +475,18 @@ class Fit:
 
     def searched(
         self, recipe: Recipe, task: Task, mixture: Mixture, table: Table
-    ) -> list[Beginning]:
-        """The ends of ``n_init`` searches on few rows."""
+    ) -> tuple[list[Beginning], list[Beginning]]:
+        """The ends of ``n_init`` searches on few rows, and what else they came across."""
         search, small = self.schedule.search, Objective(mixture, table)
         walks = [
             Walk(search, recipe, task, small, table, self.rng) for _ in range(self.settings.n_init)
         ]
-        return [
-            Beginning.at(walk.run(lambda: self.start(mixture, table, runs=1))) for walk in walks
+        ends = [
+            walk.run(lambda level: self.start(mixture, table, runs=1, level=level))
+            for walk in walks
         ]
+        spare = [end for walk in walks for end in walk.runners_up()]
+        return [Beginning.at(end) for end in ends], [Beginning.at(end) for end in spare]
 
     def near(self, table: Table) -> Table:
         """The table or, where it has many more rows than it takes, a sample of it."""

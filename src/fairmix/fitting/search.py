@@ -1,10 +1,15 @@
 """The search for a start: moves on few rows, each tried by a short climb.
 
 A climb ends in the nearest optimum, and most are poor, above all those of a blind map. So before
-all rows are climbed, a few of them are, again and again: from the best point so far a move leads
-away, a short climb follows, and its end is kept if it is better. There are two kinds of moves.
+all rows are climbed, a few of them are, again and again.
 
-- A swap takes a random cluster away and puts it at a random row.
+First come several starts, which differ in how much of what the groups tell of the rows is taken
+from them before k-means: all of it suits a bound of zero, nothing a loose one. After each round of
+short climbs the better half goes on. From the last one a move leads away, a short climb follows,
+and its end is kept if it is better. There are two kinds of moves.
+
+- A swap takes a random cluster away and puts it at a random row, with the tilt of the cluster that
+  the row belonged to.
 - A detour climbs under another bound for a while, tighter and looser in turn, and comes back: the
   continuation of a fit in its bound, from both ends.
 
@@ -15,11 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cmp_to_key
 from itertools import count
 
 import numpy as np
 
-from fairmix.fitting.starts import row_sums
+from fairmix.fitting.starts import Level, row_sums
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FloatArray, Logits, Rows
 from fairmix.mixture.mixture import Mixture
@@ -34,11 +40,14 @@ class Search:
 
     Attributes
     ----------
-    rows_aware, rows_blind : int
-        Rows that it sees, at most. The rates of a blind map depend on who is in the sample, so it
-        needs more of them.
-    starts, start_iterations : int
-        Starts that are compared, and how long each is climbed.
+    rows : int
+        Rows that it sees, at most.
+    levels_aware, levels_blind : tuple of float
+        Of each start, the share of what groups tell of the rows that is taken from them before
+        k-means (`fairmix.fitting.starts.Level`). A bound costs a blind map more, so its starts are
+        closer to level.
+    start_iterations : int
+        How long each start is climbed before the better half goes on, until one is left.
     settle_iterations : int
         The best of them is climbed so much longer before it is moved.
     move_iterations : int
@@ -50,7 +59,11 @@ class Search:
         Gain of the objective per row for which a move is kept. Many moves lead back to where they
         came from, with the clusters in another order, and rounding must not decide between the two.
     patience : int
+        Points in a row that are no better before a climb ends.
+    failures : int
         Moves in a row that gain nothing before a search ends.
+    runners_up : int
+        Other ends that are finished where the labels of the best one are poor.
     detour_every : int
         Each so many moves, one is a detour; the others are swaps.
     detour_iterations : int
@@ -63,27 +76,25 @@ class Search:
         covariance of its own would vanish.
     """
 
-    # One block and two. With one, the sampling error of a blind map hides which optimum is better.
-    rows_aware: int = 16_384
-    rows_blind: int = 32_768
+    # One block.
+    rows: int = 16_384
     # Decision record 0019 has what other numbers cost and bring.
-    starts: int = 2
-    start_iterations: int = 15
-    settle_iterations: int = 25
-    move_iterations: int = 20
+    levels_aware: tuple[float, ...] = (0.0, 0.0, 0.5, 0.8, 1.0, 1.0)
+    levels_blind: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0, 0.8, 1.0)
+    start_iterations: int = 10
+    settle_iterations: int = 15
+    move_iterations: int = 18
     climbs_aware: float = 0.9
     climbs_blind: float = 1.25
     least_gain: float = 1e-4
-    patience: int = 8
+    patience: int = 15
+    failures: int = 8
+    runners_up: int = 3
     detour_every: int = 4
     detour_iterations: int = 8
     tighter: float = 0.3
     looser: float = 0.1
     towards_row: float = 0.75
-
-    def rows(self, *, aware: bool) -> int:
-        """Rows that a search sees, at most."""
-        return self.rows_aware if aware else self.rows_blind
 
     def iterations(self, recipe: Recipe, task: Task) -> int:
         """All iterations of a search."""
@@ -104,13 +115,17 @@ class Walk:
     table: Table
     rng: np.random.Generator
     rows: Rows = field(init=False)
+    known: FloatArray = field(init=False)
+    others: list[Solution] = field(init=False)
     left: int = field(init=False)
 
     def __post_init__(self) -> None:
         # A sample in memory is one batch, whatever the rows that follow.
-        self.task = replace(self.task, n_batches=1)
+        self.task = replace(self.task, n_batches=1, patience=self.policy.patience)
         # All of them, so nothing is drawn; where they were elsewhere, they are in memory now.
         self.rows = self.table.store.sample(self.table.n_rows, self.rng).rows
+        self.known = known_groups(self.table)
+        self.others = []
         self.left = self.policy.iterations(self.recipe, self.task)
 
     @property
@@ -118,19 +133,16 @@ class Walk:
         """That of the climbs."""
         return self.objective.mixture
 
-    def run(self, start: Callable[[], FloatArray]) -> Solution:
+    def run(self, start: Callable[[Level], FloatArray]) -> Solution:
         """The best end of all climbs; ``start`` draws parameters to begin with."""
         policy = self.policy
-        begun = [Beginning(start()) for _ in range(policy.starts)]
+        levels = policy.levels_aware if self.task.aware else policy.levels_blind
+        begun = [Beginning(start(Level(self.known, share)), level=share > 0) for share in levels]
         free = self._free_value(begun[0])
-        best, *others = [self._climb(at, policy.start_iterations) for at in begun]
-        for end in others:
-            best = end if self._gains(end, best) else best
-        settled = self._climb(Beginning.at(best), policy.settle_iterations)
-        best = max(best, settled, key=_value)
+        best = self._climb(self._fastest(begun), policy.settle_iterations)
         failed = 0
         for move in count(1):
-            if self.left <= 0 or failed >= policy.patience:
+            if self.left <= 0 or failed >= policy.failures:
                 break
             if move % policy.detour_every == 0 and free is not None:
                 at = self._detour(best, free, move // policy.detour_every)
@@ -138,9 +150,12 @@ class Walk:
                 at = self._swap(best)
             end = self._climb(at, policy.move_iterations)
             if self._gains(end, best):
-                best, failed = end, 0
+                best, other, failed = end, best, 0
             else:
-                failed += 1
+                other, failed = end, failed + 1
+            # Not where a move has led back.
+            if abs(other.objective - best.objective) > policy.least_gain:
+                self.others.append(other)
         return best
 
     def _gains(self, end: Solution, best: Solution) -> bool:
@@ -150,6 +165,19 @@ class Walk:
         """
         least = best.objective + self.policy.least_gain
         return _value(end) > (least, best.history[-1].objective)
+
+    def runners_up(self) -> list[Solution]:
+        """The best ends but for that of `run`, in case that its labels are poor."""
+        return sorted(self.others, key=_value, reverse=True)[: self.policy.runners_up]
+
+    def _fastest(self, starts: list[Beginning]) -> Beginning:
+        """Of the starts the better half after a short climb, and so on until one is left."""
+        while True:
+            ends = [self._climb(at, self.policy.start_iterations) for at in starts]
+            ends.sort(key=cmp_to_key(lambda a, b: self._gains(b, a) - self._gains(a, b)))
+            starts = [Beginning.at(end) for end in ends[: max(1, len(ends) // 2)]]
+            if len(starts) == 1:
+                return starts[0]
 
     def _climb(self, at: Beginning, iterations: int, bound: float | None = None) -> Solution:
         solver = self._solver(bound)
@@ -164,13 +192,17 @@ class Walk:
     def _swap(self, best: Solution) -> Beginning:
         at = Beginning.at(best)
         cluster = int(self.rng.integers(self.mixture.n_components))
-        row = self.rows.take(self.rng.integers(self.table.n_rows, size=1))
-        sums = self._solver().expect(self.objective, at)
-        theta = swapped(self.mixture, at.theta, sums, cluster, row, self.policy.towards_row)
-        multipliers = at.multipliers
-        if multipliers is not None:
-            multipliers = multipliers.copy()
-            multipliers[:, cluster] = 0.0
+        number = int(self.rng.integers(self.table.n_rows))
+        row, sums = self.rows.take(np.array([number])), self._solver().expect(self.objective, at)
+        shape = (len(self.known), self.mixture.n_components)
+        multipliers = np.zeros(shape) if at.multipliers is None else at.multipliers.copy()
+        # The tilt of this row; weights hardly change the shares, and it only names the host.
+        offsets = -(self.known[:, number] / self.known.mean(axis=1)) @ multipliers
+        theta, host = swapped(
+            self.mixture, at.theta, sums, cluster, row, offsets, self.policy.towards_row
+        )
+        # Clusters side by side need about the same tilt.
+        multipliers[:, cluster] = multipliers[:, host]
         return Beginning(theta, multipliers)
 
     def _detour(self, best: Solution, free: float, turn: int) -> Beginning:
@@ -189,24 +221,37 @@ class Walk:
         return self.task.criterion.value(mass / self.table.group_sizes[:, None])
 
 
-def swapped(
-    mixture: Mixture, theta: FloatArray, sums: Logits, cluster: int, row: Rows, towards_row: float
-) -> FloatArray:
-    """Parameters after an M-step, but with one cluster taken away and put near a row.
+def known_groups(table: Table) -> FloatArray:
+    """What a map knows of the groups of all rows: rho, (M, n)."""
+    parts = table.each(lambda block: block.along(np.eye(block.n_groups)))
+    return np.hstack(list(parts)).astype(np.float64)
 
-    It gets a mean share of the rows, and sufficient statistics between those of the row and of the
-    cluster that the row belongs to: with the family's own M-step this holds for every family.
+
+def swapped(
+    mixture: Mixture,
+    theta: FloatArray,
+    sums: Logits,
+    cluster: int,
+    row: Rows,
+    offsets: FloatArray,
+    towards_row: float,
+) -> tuple[FloatArray, int]:
+    """Parameters after an M-step, but with one cluster taken away and put near a row; its host.
+
+    The host is the cluster that the row belongs to, ``offsets`` (K,) being its tilt. The new one
+    gets a mean share of the rows, and sufficient statistics between those of the row and of the
+    host: with the family's own M-step this holds for every family.
     """
     features = row_sums(mixture.family, row, sums.W.shape[1])
     logits = mixture.logits(theta)
-    score = logits.b + logits.W[:, : len(features)] @ features
+    score = logits.b + logits.W[:, : len(features)] @ features + offsets
     score[cluster] = -np.inf
     host = int(score.argmax())
     b, W = sums.b.copy(), sums.W.copy()
     b[cluster] = b.sum() / len(b)
     around = sums.W[host] / max(sums.b[host], 1e-300)
     W[cluster] = b[cluster] * (towards_row * features + (1 - towards_row) * around)
-    return mixture.maximize(Logits(b, W))
+    return mixture.maximize(Logits(b, W)), host
 
 
 def _value(end: Solution) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairmix.input.columns import Columns
 from fairmix.kernels import LogitMap, hard_labels
-from fairmix.kernels.totals import FloatArray, IntArray, Logits, Rows
+from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray, Logits, Rows
 from fairmix.mixture.families import Family, shape_of
 from fairmix.mixture.mixture import Mixture
 from fairmix.system.threads import one_thread
@@ -34,6 +34,40 @@ START_ROWS = 100_000
 INEXACT = 1e-6
 
 
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Takes from points a share of what a map knows of the groups tells of them.
+
+    Clusters of what is left are about as frequent in each group, which is what a bound asks for:
+    all of it for a bound of zero, less for a looser one.
+
+    Attributes
+    ----------
+    known : (M, n) array
+        rho of the rows.
+    share : float
+        Zero leaves the points as they are; with one, the groups tell nothing of them any more.
+    """
+
+    known: FloatArray
+    share: float
+
+    def __call__(
+        self, points: FloatArray | csr_array, weight: FloatArray | None
+    ) -> FloatArray | csr_array:
+        """The points less this share of their regression on rho."""
+        # Sparse ones would not stay so.
+        if self.share == 0 or isinstance(points, csr_array):
+            return points
+        # Of few groups also by squares: where groups are hard to tell apart a line is not enough.
+        parts = [self.known, self.known**2] if len(self.known) <= FEW_GROUPS else [self.known]
+        columns = np.vstack(parts)
+        weighted = columns if weight is None else columns * weight
+        # Columns depend on each other: rho adds up to one, and that of an aware map is its square.
+        told = np.linalg.lstsq(weighted @ columns.T, weighted @ points, rcond=1e-9)[0]
+        return np.asarray(points - self.share * (columns.T @ told))
+
+
 def start(
     mixture: Mixture,
     rows: Rows,
@@ -42,6 +76,7 @@ def start(
     rng: np.random.Generator,
     weight: FloatArray | None = None,
     runs: int = KMEANS_RUNS,
+    level: Level | None = None,
 ) -> FloatArray:
     """Initial theta.
 
@@ -62,10 +97,14 @@ def start(
         Row weights.
     runs : int
         k-means runs of which the best counts.
+    level : Level or None
+        Takes from the points what the groups tell of them, for ``"kmeans"``.
     """
     if how == "paper":
         return _paper_start(mixture, rows, weight, rng, runs)
     points = mixture.family.points(rows)
+    if how == "kmeans" and level is not None:
+        points = level(points, weight)
     runs = runs if how == "kmeans" else 1
     labels = _kmeans(points, mixture.n_components, rng, weight, runs, how == "random").labels_
     return mixture.maximize(_label_sums(mixture.family, rows, labels, weight))

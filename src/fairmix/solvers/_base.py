@@ -72,10 +72,14 @@ class Solution:
 
 
 class Beginning(NamedTuple):
-    """Where a climb begins: parameters and, of a tilt where they are known, multipliers (M, K)."""
+    """Where a climb begins: parameters and, of a tilt where they are known, multipliers (M, K).
+
+    ``level``: without multipliers, a tilt takes back what the groups tell of the components.
+    """
 
     theta: FloatArray
     multipliers: FloatArray | None = None
+    level: bool = False
 
     @classmethod
     def at(cls, end: Solution) -> Beginning:
@@ -183,6 +187,9 @@ class Solver(Protocol):
     def limited(self, max_iter: int, *, settle: bool = True) -> Self:
         """The same with other ``max_iter``; without ``settle`` it takes all of them."""
 
+    def closing(self) -> Self:
+        """The same for the last climb, from where a search has led."""
+
 
 class ClimbOnly:
     """What holds of most solvers: a climb from any start is all that there is to do."""
@@ -194,6 +201,10 @@ class ClimbOnly:
     def finish(self, mixture: Mixture, rough: Solution, near: Rowlike, table: Rowlike) -> Solution:
         """The solution of the climb as it is."""
         return rough
+
+    def closing(self) -> Self:
+        """The same."""
+        return self
 
     def expect(self, objective: Objective, at: Beginning) -> Logits:
         """Sums of the plain E-step."""
