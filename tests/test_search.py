@@ -215,9 +215,9 @@ def test_runners_up_are_the_best_other_ends(blobs):
     found = walk(blobs, Search(runners_up=2))
     theta = poor_start(found, blobs[0])
     best = found.run(lambda level: theta)
-    first, second = found.runners_up()
     values = sorted((end.objective for end in found.others), reverse=True)
-    assert [first.objective, second.objective] == values[:2]
+    assert values
+    assert [end.objective for end in found.runners_up()] == values[:2]
     # The best one is none of them, nor is a way back to it.
     assert all(end is not best for end in found.others)
 
