@@ -25,6 +25,8 @@ BENCHMARKS = (
     "census",
     "groups",
     "rules",
+    "kinds",
+    "predict",
     "passes",
     "memory",
     "startup",

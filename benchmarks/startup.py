@@ -9,9 +9,9 @@ from statistics import median
 
 from benchmarks.harness import Ratio, Tiny
 
-# FairMixture needs what scikit-learn's mixtures load, and may load little besides. A help that
+# FairMixture needs what scikit-learn's mixtures load, and should load nothing besides. A help that
 # takes longer than this feels slow.
-IMPORT_BOUND = 1.2
+IMPORT_BOUND = 1.0
 HELP_SECONDS = 0.3
 WORK = {
     "import sklearn.mixture": ["-c", "import sklearn.mixture"],

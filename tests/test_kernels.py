@@ -16,7 +16,7 @@ from cases import (
     numbers,
 )
 from fairmix.kernels import LogitMap, backward, forward, hard_labels
-from fairmix.kernels.totals import Block, Features, Logits, add_up, by_column
+from fairmix.kernels.totals import Block, Features, Logits, add_up
 
 N_ROWS, N_DENSE, LEVELS = 9, 2, (2, 3)
 KINDS = ["dense", "codes", "mixed"]
@@ -290,22 +290,6 @@ def test_log_likelihood_can_be_left_out():
     np.testing.assert_array_equal(lean.psi, full.psi)
 
 
-@pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 200])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("order", ["C", "F", "steps"])
-def test_columns_by_many_rows_in_one_go(n_rows, dtype, order):
-    rng = np.random.default_rng(0)
-    table, row = rng.normal(size=(n_rows, 5)).astype(dtype), rng.normal(size=5).astype(dtype)
-    table = (
-        np.repeat(table, 2, axis=1)[:, ::2] if order == "steps" else np.array(table, order=order)
-    )
-    found = by_column(np.subtract, table, row)
-    assert found.dtype == dtype
-    assert np.array_equal(found, table - row)
-    assert by_column(np.multiply, found, row, found) is found
-    assert np.array_equal(found, (table - row) * row)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("temperature", [1.0, 0.3, 0.05])
 @pytest.mark.parametrize("rough", [False, True])
@@ -324,3 +308,16 @@ def test_no_responsibility_is_denormal(dtype, temperature, rough):
     # Single precision rounds logits, which go into the thousands; rough ones less their largest.
     atol = 1e-3 / temperature if dtype == np.float32 else 1e-5 if rough else 1e-12
     np.testing.assert_allclose(psi, exact, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("n_clusters", [1, 3, 300])
+def test_labels_are_the_first_of_equal_largest_logits(n_clusters):
+    rng = np.random.default_rng(0)
+    # Of so few values that many are equal.
+    table = rng.integers(3, size=(n_clusters, 40)).astype(np.float64)
+    block = Block(
+        Features(None, np.arange(40)[:, None]), np.zeros(40, np.intp), 1, np.dtype(np.float64)
+    )
+    found = hard_labels(block, LogitMap(Logits(np.zeros(n_clusters), table)))
+    np.testing.assert_array_equal(found, table.argmax(axis=0))
+    assert found.dtype == np.int32

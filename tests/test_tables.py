@@ -22,7 +22,9 @@ from cases import (
 from fairmix.kernels import LogitMap, Sweep, hard_labels
 from fairmix.kernels.totals import Block, Features, Logits, Rows, add_up
 from fairmix.mixture.families import Gaussian
-from fairmix.tables import BLOCK_ROWS
+from fairmix.mixture.mixture import Mixture
+from fairmix.tables import BLOCK_ROWS, MemoryStore, Table
+from fairmix.tables.table import SINGLE_ROWS
 
 N_ROWS = 3 * BLOCK_ROWS + 100
 PASSES = {
@@ -248,3 +250,33 @@ def test_sample_keeps_rows_groups_and_weights_together(make_table):
     assert not np.array_equal(rows_of(table.sample(200, np.random.default_rng(9))), found)
     everything = table.sample(2 * n_rows, np.random.default_rng(8))
     np.testing.assert_array_equal(rows_of(everything), rows_of(table))
+
+
+def test_a_sample_in_single_precision_has_nearly_the_same_totals():
+    rng = np.random.default_rng(0)
+    numeric = rng.normal(size=(SINGLE_ROWS, 2))
+    numeric[:, 1] += 1e6  # an offset costs no digits
+    family = Gaussian(3, numeric.mean(axis=0), "tied-spherical")
+    mixture = Mixture(family)
+    logits = mixture.logits(rng.normal(size=3 + family.n_theta))
+    store = MemoryStore(Rows(numeric, None), groups=rng.integers(2, size=SINGLE_ROWS), n_groups=2)
+    whole = Table(store, family.encode)
+    single = whole.sample(SINGLE_ROWS, rng, single=True)
+    assert [block.dtype for block in single.each(lambda block: block)] == [np.float32]
+    sweep = Sweep(logits, offsets=rng.normal(size=(2, 3)), temperature=0.3, likelihood=False)
+    exact, rounded = whole.softmax_pass(sweep), single.softmax_pass(sweep)
+    np.testing.assert_allclose(rounded.mass, exact.mass, rtol=1e-4)
+    np.testing.assert_allclose(rounded.sums.W, exact.sums.W, rtol=1e-4, atol=0.05)
+    np.testing.assert_allclose(rounded.normaliser, exact.normaliser, rtol=1e-5)
+    # Passes over a sample count as those of the table that it is of.
+    assert whole.passes == 3.0
+
+
+def test_few_rows_and_huge_ones_stay_in_double_precision():
+    rng = np.random.default_rng(0)
+    for n_rows, scale in ((SINGLE_ROWS - 1, 1.0), (SINGLE_ROWS, 1e12)):
+        numeric = scale * rng.normal(size=(n_rows, 2))
+        family = Gaussian(2, np.zeros(2), "tied-spherical")
+        table = Table(MemoryStore(Rows(numeric, None)), family.encode)
+        sample = table.sample(n_rows, rng, single=True)
+        assert {block.dtype for block in sample.each(lambda block: block)} == {np.dtype(np.float64)}

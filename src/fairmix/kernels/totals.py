@@ -32,8 +32,6 @@ IntArray = NDArray[np.integer[Any]]
 # Up to this many groups everything is worked out in full. With more, what would grow faster than
 # their number is done in another way, or less often (decision record 0017).
 FEW_GROUPS = 3
-# Rows that `by_column` takes as one, so that the inner loop of NumPy is no shorter than this.
-RUN_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,24 +107,6 @@ class Features(NamedTuple):
 
     dense: FloatArray | None
     codes: IntArray | None
-
-
-def by_column(
-    operate: np.ufunc, table: FloatArray, row: FloatArray, out: FloatArray | None = None
-) -> FloatArray:
-    """``operate(table, row)``, many rows in one go: NumPy is slow where the last axis is short.
-
-    ``out``, if given, is contiguous, as ``table`` itself may be.
-    """
-    out = np.empty(table.shape, table.dtype) if out is None else out
-    # Only contiguous rows can be seen as fewer, longer ones without a copy.
-    if not table.flags.c_contiguous or not table.size:
-        return np.asarray(operate(table, row, out=out))
-    whole = len(table) // RUN_ROWS * RUN_ROWS
-    runs, width = np.tile(row, RUN_ROWS), RUN_ROWS * table.shape[1]
-    operate(table[:whole].reshape(-1, width), runs, out=out[:whole].reshape(-1, width))
-    operate(table[whole:], row, out=out[whole:])
-    return out
 
 
 def even(width: int) -> int:

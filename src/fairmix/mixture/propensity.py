@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray, Membership, Rows, by_column
+from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray, Membership, Rows
 
 # Squares and products of up to this many numeric columns; above it, squares only. 20 columns have
 # 210 of them, and more columns many more.
@@ -58,7 +59,8 @@ class Scale:
 
     def centred(self, columns: FloatArray) -> FloatArray:
         """Columns less their mean, in their precision; what is missing is at the mean."""
-        out = by_column(np.subtract, columns, self.mean.astype(columns.dtype))
+        # Column by column in memory, so that all that follows runs along rows.
+        out = np.subtract(columns.T, self.mean.astype(columns.dtype)[:, None], order="C").T
         # A sum tells whether anything is missing; an array of flags is made only then.
         if np.isnan(out.sum()):
             out[np.isnan(out)] = 0
@@ -67,7 +69,8 @@ class Scale:
     def __call__(self, columns: FloatArray) -> FloatArray:
         """The same in units of the standard deviation."""
         out = self.centred(columns)
-        return by_column(np.multiply, out, self.inverse.astype(columns.dtype), out)
+        out *= self.inverse.astype(columns.dtype)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,24 +103,34 @@ class Propensity:
     def __call__(self, rows: Rows) -> FloatArray:
         """Probability of each group, (M, n), in the precision of the rows."""
         dtype = np.dtype(np.float64) if rows.numeric is None else rows.numeric.dtype
-        coefficients = self.coefficients.astype(dtype)
-        scores = np.repeat(self.intercepts.astype(dtype)[:, None], rows.n_rows, axis=1)
+        scores = np.empty((len(self.intercepts), rows.n_rows), dtype=dtype)
+        scores[:] = self.intercepts[:, None]
         start = 0
         if self.numbers is not None and rows.numeric is not None:
             x = self.numbers.centred(rows.numeric)
             start = x.shape[1] + _n_powers(x.shape[1])
-            # The deviations go into the few coefficients, not into the many rows.
-            scale = self.numbers.inverse
-            scale = np.concatenate([scale, _powers(scale[None])[0]])
-            _add_scores(scores, (self.coefficients[:, :start] * scale).astype(dtype), x)
+            _add_scores(scores, self._of_numbers.astype(dtype, copy=False), x)
         for columns in _indicators(self.slots, self.gaps, rows, dtype):
-            scores += coefficients[:, start : start + columns.shape[1]] @ columns.T
+            own = self.coefficients[:, start : start + columns.shape[1]]
+            scores += own.astype(dtype) @ columns.T
             start += columns.shape[1]
-        if start != coefficients.shape[1]:
-            raise ValueError(f"{coefficients.shape[1]} coefficients do not fit to {start} columns.")
+        n_columns = self.coefficients.shape[1]
+        if start != n_columns:
+            raise ValueError(f"{n_columns} coefficients do not fit to {start} columns.")
         for part in [slice(None)] if self.membership is None else self.membership.parts:
             _softmax(scores[part])
         return np.asarray(scores)
+
+    @cached_property
+    def _of_numbers(self) -> FloatArray:
+        """Coefficients of centred numbers and their powers.
+
+        The deviations go into the few coefficients, not into the many rows.
+        """
+        assert self.numbers is not None
+        scale = self.numbers.inverse
+        scale = np.concatenate([scale, _powers(scale[None])[0]])
+        return np.asarray(self.coefficients[:, : len(scale)] * scale)
 
     def is_finite(self, corners: FloatArray) -> bool:
         """Whether no score of rows between these overflows, with every term at its largest."""
@@ -255,9 +268,10 @@ def _add_scores(scores: FloatArray, coefficients: FloatArray, z: FloatArray) -> 
         form = np.zeros((d, d), dtype=z.dtype)
         form[np.triu_indices(d)] = powers[g]
         # z^T F z + l^T z = (F^T z + l)^T z
-        half = z @ form
-        by_column(np.add, half, linear[g], half)
-        scores[g] += np.einsum("ni,ni->n", half, z)
+        half = form.T @ z.T
+        half += linear[g][:, None]
+        half *= z.T
+        scores[g] += half.sum(axis=0)
 
 
 def _softmax(scores: FloatArray) -> None:

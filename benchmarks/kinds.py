@@ -1,0 +1,59 @@
+"""Other rules and other columns against the default fit of the same shape, on one thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.harness import Array, Ratio, Tiny, quietly, timed
+from fairmix import FairMixture
+from fairmix.datasets import make_grouped_blobs
+
+N_ROWS, COLUMNS, K = 30_000, 10, 10
+LEVELS = 8  # categories of a column
+BOUND = 2.0
+TINY: Tiny = {"n_rows": 300, "max_iter": 5}
+
+
+def run(repeats: int, n_rows: int = N_ROWS, max_iter: int | None = None) -> Iterator[Ratio]:
+    """Aware and blind fits, in processor seconds."""
+    X, groups, _ = make_grouped_blobs(n_rows, K, COLUMNS, separation=1.5, random_state=0)
+    names = np.array([f"level {level}" for level in range(LEVELS)])
+    codes = np.clip(np.rint(X * 1.2 + LEVELS / 2), 0, LEVELS - 1).astype(int)
+    categories = {f"c{j}": names[codes[:, j]] for j in range(COLUMNS)}
+    half = COLUMNS // 2
+    numbers = {f"n{j}": X[:, j] for j in range(half)}
+    mixed = numbers | {name: categories[name] for name in list(categories)[half:]}
+    cases: dict[str, tuple[Any, dict[str, Any]]] = {
+        "default": (X, {}),
+        "gap_of='probabilities'": (X, {"gap_of": "probabilities"}),
+        "min_ratio=0.8": (X, {"min_ratio": 0.8}),
+        "categorical columns": (pa.table(categories), {}),
+        "mixed columns": (pa.table(mixed), {}),
+        "spherical": (X, {"covariance_type": "spherical"}),
+        "diag": (X, {"covariance_type": "diag"}),
+    }
+    with quietly(threads=1):
+        for how in ("aware", "blind"):
+            yield from _kinds(cases, groups, repeats, assignment=how, max_iter=max_iter)
+
+
+def _kinds(
+    cases: dict[str, tuple[Any, dict[str, Any]]], groups: Array, repeats: int, **settings: Any
+) -> Iterator[Ratio]:
+    seconds: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(repeats):
+        for name, (X, own) in cases.items():
+            model = FairMixture(K, random_state=0, n_jobs=1, **settings, **own)
+            fit = partial(model.fit, X, sensitive_features=groups)
+            seconds[name].append(timed(fit, time.process_time))
+    floor = median(seconds.pop("default"))
+    for name, taken in seconds.items():
+        title = f"{settings['assignment']}, {name}"
+        yield Ratio(title, median(taken), "the default fit", floor, BOUND)
