@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from sklearn.cluster import KMeans
 
@@ -16,7 +16,10 @@ from fairmix.datasets import make_grouped_blobs
 N_ROWS, COLUMNS, K = 1_000_000, 10, 10
 TRAINING_ROWS = 20_000
 # Of k-means, for all rows and for one.
-BOUNDS = {"aware": (3.0, 4.0), "blind": (4.0, 4.0)}
+BOUNDS: dict[Literal["aware", "blind"], tuple[float, float]] = {
+    "aware": (3.0, 4.0),
+    "blind": (4.0, 4.0),
+}
 # Predictions of one row take about a millisecond, so many of them count as one.
 TIMES = 50
 TINY: Tiny = {"n_rows": 300, "max_iter": 5}
@@ -44,10 +47,10 @@ def run(repeats: int, n_rows: int = N_ROWS, max_iter: int | None = None) -> Iter
             for _ in range(repeats):
                 for name, call in work.items():
                     seconds[name].append(timed(call, time.process_time) / times)
-            floor = median(seconds.pop("k-means"))
-            for how, taken in seconds.items():
-                bound = BOUNDS[how][part == "one row"]
-                yield Ratio(f"{how}, {part}", median(taken), "KMeans.predict", floor, bound)
+            floor = median(seconds["k-means"])
+            for how, bounds in BOUNDS.items():
+                taken, bound = median(seconds[how]), bounds[part == "one row"]
+                yield Ratio(f"{how}, {part}", taken, "KMeans.predict", floor, bound)
 
 
 def _again(predict: Callable[..., object], X: Any, times: int, **beside: Any) -> Callable[[], None]:
