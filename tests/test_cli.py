@@ -17,7 +17,10 @@ from typer.testing import CliRunner
 from fairmix import FairMixture, __version__, load
 from fairmix.cli import app, options
 from fairmix.cli.files import InputFiles
+from fairmix.cli.screen import in_options
+from fairmix.cli.texts import shares_text
 from fairmix.metrics import gap
+from fairmix.results.profile import Profile
 from fairmix.studies import compare, default_methods
 
 FILES = ["labels.parquet", "metrics.json", "model.fairmix", "report.html"]
@@ -307,3 +310,48 @@ def test_the_help_names_the_solvers_of_the_estimator():
 def test_registers_are_those_of_the_estimator(names, parameter):
     assert names() == FairMixture._parameter_constraints[parameter][0].options
     assert options.completions(names)() == list(names())
+
+
+def test_messages_name_options():
+    said = "assignment='aware' needs solver='dual'. Lower n_components=10 or min_group_size=30."
+    expected = "--assignment aware needs --solver dual. Lower --clusters 10 or --min-group-size 30."
+    assert in_options(said) == expected
+    said = "`max_iter` was reached before the objective settled; raise `max_iter` or `tol`"
+    assert "max_iter" not in in_options(said)
+    # Words of a sentence stay, and so do options.
+    for text in ("The criterion of the margin.", "--min-ratio 0.8, or --ties split."):
+        assert in_options(text) == text
+
+
+def test_many_groups_are_all_in_tables():
+    counts = np.arange(1, 19).reshape(6, 3) * 10
+    profile = Profile(groups=[f"a long name {g}" for g in range(6)], n_clusters=3)
+    profile.counts += counts
+    lines = shares_text(profile).splitlines()
+    assert max(map(len, lines)) <= 80
+    for g in range(6):
+        assert sum(f"a long name {g}" in line for line in lines) == 1
+
+
+def test_labels_come_with_the_column_that_tells_rows_apart(folder):
+    frame = pd.read_csv("people.csv").drop(columns=["cluster", "number"])
+    frame.insert(0, "customer_no", np.random.default_rng(1).permutation(len(frame)) + 7000)
+    frame.to_csv("named.csv", index=False)
+    run("fit", "named.csv", "-s", "sex", *FAST, "--labels-format", "csv", "--probabilities")
+    found = pd.read_csv("results/labels.csv")
+    assert found["customer_no"].tolist() == frame["customer_no"].tolist()
+    probabilities = found.filter(like="probability_").to_numpy()
+    assert probabilities.sum(axis=1) == pytest.approx(1)
+    assert probabilities.argmax(axis=1).tolist() == found["cluster"].tolist()
+    run("predict", "results/model.fairmix", "named.csv", "-o", "new.csv", "--append")
+    new = pd.read_csv("new.csv")
+    assert new.columns.tolist() == [*frame.columns, "cluster"]
+    assert new["cluster"].tolist() == found["cluster"].tolist()
+    pd.testing.assert_frame_equal(new[frame.columns], frame, check_dtype=False)
+    # An input is no output, whatever --force says.
+    again = ["predict", "results/model.fairmix", "named.csv", "-o", "named.csv", "--append"]
+    run(*again, "--force", code=2)
+    # A table that has such a column already is told.
+    frame.assign(cluster=1).to_csv("taken.csv", index=False)
+    told = run("predict", "results/model.fairmix", "taken.csv", "-o", "x.csv", "--append", code=3)
+    assert "has a column 'cluster'" in told.stderr

@@ -80,8 +80,8 @@ def test_bad_files_get_one_line(name, command, tmp_path, monkeypatch):
     [
         (["--sensitive", "sex", "-k", "many"], "--clusters many"),
         (["--sensitive", "sex", "--blind", "--assignment", "aware"], "exclude each other"),
-        (["--sensitive", "sex", "--assignment", "aware", "--solver", "em"], "needs solver='dual'"),
-        (["--sensitive", "sex", "--max-gap", "-1"], "max_gap"),
+        (["--sensitive", "sex", "--assignment", "aware", "--solver", "em"], "needs --solver dual"),
+        (["--sensitive", "sex", "--max-gap", "-1"], "--max-gap"),
         (["--sensitive", "sex", "--subsample", "1.5"], "subsample"),
         (["--sensitive", "sex", "--hold-out", "1"], "--hold-out 1"),
         (["--sensitive", "sex", "--drop", "sex"], "'sex' is given as --sensitive and as --drop"),

@@ -37,7 +37,7 @@ def compare(
     ] = 100_000,
     numeric: o.Numeric = None,
     drop: o.Drop = None,
-    missing: o.Incomplete = "error",
+    missing: o.Incomplete = "drop-rows",
     missing_groups: o.MissingGroups = "error",
     *,
     text: o.TextOptions,

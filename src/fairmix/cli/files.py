@@ -72,6 +72,8 @@ class InputFiles:
         Of the files, where they are compared with it at the end.
     marked : dict of str to tuple of str
         Columns that hold marks for missing values, such as "?", and these marks.
+    carried : tuple of str
+        Columns that are written beside labels, and are neither features nor groups by that.
     frames : tuple of Frame or None
         The rows, where all of them are in memory and need not be read again.
     """
@@ -90,6 +92,7 @@ class InputFiles:
     seed: int = 0
     seal: Seal | None = None
     marked: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    carried: tuple[str, ...] = ()
     frames: tuple[Frame, ...] | None = None
 
     @property
@@ -100,8 +103,19 @@ class InputFiles:
 
     @property
     def used(self) -> tuple[str, ...]:
-        """Columns that are read."""
+        """Columns that have a role."""
         return (*self.features, *self.sensitive, *self.labels)
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """The column that tells the rows apart, if there is one."""
+        found = (g.name for g in self.guesses if g.kind == "identifier-like" and g.all_different)
+        return tuple(found)[:1]
+
+    @property
+    def read(self) -> list[str]:
+        """Columns that are read."""
+        return list(dict.fromkeys((*self.used, *self.carried)))
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -145,7 +159,7 @@ class InputFiles:
 
     def mark(self, frame: Frame) -> MarkedBlock:
         """Which rows of a block are used for what; the same in every pass."""
-        table = self._typed(frame.table.select(self.used))
+        table = self.typed(frame.table.select(self.read))
         # Nothing is remembered between passes. The marks follow from values and seed, so every pass
         # finds the same ones without a mask of all rows in memory.
         kept: Mask = np.ones(len(table), dtype=bool)
@@ -167,7 +181,7 @@ class InputFiles:
     def source(self, folder: Path) -> Iterator[FileSource]:
         """The rows of the fit as files: those of the user, or a copy without the other rows."""
         columns = self.used
-        typed = self._typed(self.blocks.schema.empty_table().select(columns)).schema
+        typed = self.typed(self.blocks.schema.empty_table().select(columns)).schema
         # The user's own files will do only if the fit needs no other
         # rows, types or format than they have.
         direct = typed == pa.schema([self.blocks.schema.field(name) for name in columns])
@@ -196,9 +210,9 @@ class InputFiles:
         mask = rows(block)
         if share < 1:
             mask = mask & (self._random(frame.number, len(mask), DRAWN) < share)
-        return block.table.filter(pa.array(mask))
+        return block.table.select(self.used).filter(pa.array(mask))
 
-    def _typed(self, table: pa.Table) -> pa.Table:
+    def typed(self, table: pa.Table) -> pa.Table:
         """Decimal numbers as floats: NumPy has no others. And no marks for missing values."""
         for name in self.marked:
             if name in table.column_names:

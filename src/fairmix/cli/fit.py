@@ -46,6 +46,8 @@ def fit(
     labels_format: Annotated[
         Literal["parquet", "csv"], typer.Option(show_default=False, help="Format of the labels.")
     ] = "parquet",
+    append: o.Append = False,
+    probabilities: o.Probabilities = False,
     # Not a matter of results: from files the fit has the same bits, only more reading.
     memory: Annotated[int, typer.Option(metavar="MB", help="Larger data stay in files.")] = 512,
     seed: o.Seed = 0,
@@ -100,6 +102,7 @@ def fit(
             n_jobs=jobs,
             dialect=dialect,
             memory=memory * MEGABYTE,
+            append=append,
         )
         screen.say(model_text(estimator, count))
         if rows.n_bytes > memory * MEGABYTE and subsample is None and batch_size is None:
@@ -112,6 +115,7 @@ def fit(
             choose=count is None,
             draw_front=not no_front,
             memory=memory * MEGABYTE,
+            probabilities=probabilities,
         )
         _write(found, folder)
     # Only now, when the files are in place: what is said to be written can be relied on.
@@ -132,6 +136,7 @@ def _write(found: Fit, folder: Path) -> None:
         # The roles of the columns, so that predict and info need not be told them again.
         metadata={
             "sensitive": list(data.sensitive),
+            "identifier": list(data.identifier),
             "numeric": list(data.numeric),
             "categorical": list(data.categorical),
             "facts": {

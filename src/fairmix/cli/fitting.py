@@ -235,6 +235,7 @@ def fit_data(
     choose: bool,
     draw_front: bool,
     memory: int,
+    probabilities: bool = False,
 ) -> Fit:
     """Fit, assign all rows and write their labels."""
     started = time.perf_counter()
@@ -245,7 +246,7 @@ def fit_data(
         choice = choose_number(model, X, shown=bool(model.verbose))
         model.set_params(n_components=choice.best)
     _learn(model, data, folder, in_memory=data.n_bytes <= memory)
-    profile = _assign(model, data, folder / labels)
+    profile = _assign(model, data, folder / labels, probabilities=probabilities)
     certificate = None
     if data.hold_out:
         # The limit is on all rows, of which only this share is held out.
@@ -349,7 +350,7 @@ def _learn(model: FairMixture, data: InputFiles, folder: Path, *, in_memory: boo
     model.fit(table, sensitive_features=names)
 
 
-def _assign(model: FairMixture, data: InputFiles, path: Path) -> Profile:
+def _assign(model: FairMixture, data: InputFiles, path: Path, *, probabilities: bool) -> Profile:
     """Write the label of each row, and profile the clusters of the rows of the fit."""
     profile = Profile(
         numeric=data.numeric,
@@ -360,14 +361,55 @@ def _assign(model: FairMixture, data: InputFiles, path: Path) -> Profile:
         title=" & ".join(data.sensitive),
         missing_groups=model.missing_groups,
     )
-    with LabelFile(path, held_out=data.hold_out > 0) as file:
+    with label_file(path, model, data, probabilities=probabilities) as file:
         for block, table, labels in labelled_blocks(model, data, data.features):
-            file.add(labels, block.kept, block.held if data.hold_out else None)
+            file.add(
+                labels,
+                block.kept,
+                block.held if data.hold_out else None,
+                **beside_labels(model, data, block, table, data.features, probabilities),
+            )
             learned = block.fit[block.kept]
             if learned.any():
                 rows = table.filter(pa.array(learned))
                 profile.add(rows, labels[learned], rows.select(data.sensitive))
     return profile
+
+
+def label_file(
+    path: Path, model: FairMixture, data: InputFiles, *, probabilities: bool
+) -> LabelFile:
+    """A file of labels, and of what stands beside them."""
+    empty = data.blocks.schema.empty_table().select(data.carried)
+    return LabelFile(
+        path,
+        held_out=data.hold_out > 0,
+        beside=data.typed(empty).schema if data.carried else None,
+        n_probabilities=model.fitted_.n_components if probabilities else 0,
+    )
+
+
+def beside_labels(
+    model: FairMixture,
+    data: InputFiles,
+    block: MarkedBlock,
+    rows: pa.Table,
+    features: Sequence[str],
+    probabilities: bool,
+) -> dict[str, Any]:
+    """Columns of the table and probabilities, where they are asked for."""
+    found: dict[str, Any] = {}
+    if data.carried:
+        found["beside"] = block.table.select(data.carried)
+    if probabilities:
+        aware = model.fitted_.model.aware
+        groups = rows.select(data.sensitive) if aware else None
+        found["probabilities"] = (
+            model.predict_proba(rows.select(features), sensitive_features=groups)
+            if len(rows)
+            else np.zeros((0, model.fitted_.n_components))
+        )
+    return found
 
 
 def _groups_of(model: FairMixture, titles: Sequence[str]) -> list[str] | dict[str, list[str]]:

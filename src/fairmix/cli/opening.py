@@ -26,6 +26,7 @@ DATA_SETTINGS = (
     "missing_groups",
     "seal",
     "marked",
+    "carried",
     "frames",
 )
 # Bytes of values that are kept in memory after the first look at them, unless the user says else.
@@ -89,6 +90,7 @@ def open_to_fit(path: str, choice: Choice, *, missing: str, **how: Any) -> Input
         What to do with rows that lack a value.
     **how
         ``dialect``, ``n_jobs`` and ``verbose`` of reading, ``memory`` that rows may take,
+        ``append`` to carry all columns to a file of labels,
         ``missing_groups``, ``hold_out`` and ``seed`` of `InputFiles`. With
         ``missing_groups="error"``, rows without a group can only be left out.
     """
@@ -98,7 +100,8 @@ def open_to_fit(path: str, choice: Choice, *, missing: str, **how: Any) -> Input
     for name in choice.sensitive:
         _check_groups(guesses[name], alone=how.get("missing_groups") != "group")
     # A sensitive column is never a feature: a blind map must not see the group.
-    chosen = [_chosen(r, choice) for r in guesses.values() if r.name not in choice.sensitive]
+    others = {*choice.sensitive, *choice.drop}
+    chosen = [_chosen(guess, choice) for name, guess in guesses.items() if name not in others]
     used = [guess for guess in chosen if guess.is_feature]
     if not used:
         raise ValueError(
@@ -189,7 +192,11 @@ def _scan(
     choice.check(path, known)
     # In the order of the file, whatever the order of the options, so that
     # results do not depend on it.
-    wanted = [n for n in known if n not in choice.drop and (names is None or n in names)]
+    everything = bool(how.get("append"))
+    named = None if names is None or everything else {*names, *how.get("identifier", ())}
+    wanted = [
+        n for n in known if everything or (n not in choice.drop and (named is None or n in named))
+    ]
     # As if all were float64, as `InputFiles.n_bytes` has it.
     small = 8 * blocks.n_rows * len(wanted) <= how.get("memory", MEMORY)
     kept: list[Frame] | None = [] if small else None
@@ -221,7 +228,10 @@ def _data(
 ) -> InputFiles:
     used = [guess for guess in guesses if guess.is_feature]
     categorical = tuple(guess.name for guess in used if guess.kind == "categorical")
+    how["labels"] = choice.labels
+    how["carried"] = _carried(blocks, guesses, how)
     used_names = [*(guess.name for guess in used), *choice.sensitive, *choice.labels]
+    used_names = list(dict.fromkeys([*used_names, *how["carried"]]))
     frames = how.pop("frames")
     if frames is not None:
         frames = [Frame(frame.number, frame.table.select(used_names)) for frame in frames]
@@ -242,6 +252,17 @@ def _data(
         guesses=tuple(guesses),
         **{name: how[name] for name in DATA_SETTINGS if name in how},
     )
+
+
+def _carried(blocks: FileBlocks, guesses: Sequence[Guess], how: dict[str, Any]) -> tuple[str, ...]:
+    """Columns that go into a file of labels: all, or what tells the rows apart."""
+    if how.get("append"):
+        return tuple(blocks.schema.names)
+    if (known := how.get("identifier")) is not None:
+        return tuple(name for name in known if name in blocks.schema.names)
+    # Labels of another clustering are audited, and no file of labels is written.
+    found = (g.name for g in guesses if g.kind == "identifier-like" and g.all_different)
+    return () if how["labels"] else tuple(found)[:1]
 
 
 def _with(frame: Frame, other: Frame) -> Frame:

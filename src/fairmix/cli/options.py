@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from fairmix.cli.screen import BOUND_MISSED, Screen
+from fairmix.cli.screen import BOUND_MISSED, Screen, in_options
 
 if TYPE_CHECKING:
     from fairmix import FairMixture
@@ -111,7 +111,7 @@ Missing = Annotated[
 ]
 Incomplete = Annotated[
     Literal["error", "drop-rows"],
-    typer.Option("--missing", metavar="HOW", help="Missing values; or drop-rows."),
+    typer.Option("--missing", metavar="HOW", help="Missing values; or error."),
 ]
 MissingGroups = Annotated[
     Literal["error", "drop", "group"],
@@ -180,6 +180,10 @@ Subsample = Annotated[
 ]
 BatchSize = Annotated[
     float | None, typer.Option(metavar="ROWS", help="Rows per mini-batch, or their share.")
+]
+Append = Annotated[bool, typer.Option("--append", help="Labels beside all columns of the table.")]
+Probabilities = Annotated[
+    bool, typer.Option("--probabilities", help="Of each cluster, beside the labels.")
 ]
 Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 Jobs = Annotated[
@@ -459,7 +463,7 @@ def make_estimator(n_components: int | None, **settings: Any) -> FairMixture:
     try:
         check_parameters(model)
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+        raise typer.BadParameter(in_options(str(error))) from error
     return model
 
 

@@ -27,6 +27,8 @@ def predict(
         typer.Option("--sensitive", "-s", metavar="NAME", help="Groups, for an aware model."),
     ] = None,
     missing: o.Missing = "integrate",
+    append: o.Append = False,
+    probabilities: o.Probabilities = False,
     *,
     text: o.TextOptions,
     force: o.Force = False,
@@ -36,12 +38,13 @@ def predict(
 ) -> None:
     """Assign new rows to the clusters of a fitted model.
 
-    Writes one label per row, in the order of the rows.
+    Writes one label per row, in the order of the rows, beside the column that
+    told the rows of the fit apart, if the new ones have it.
     """
     from fairmix import load
     from fairmix.cli.opening import open_for_model
     from fairmix.cli.outputs import check_label_suffix, file_of, refuse_existing, refuse_inputs
-    from fairmix.cli.roles import sensitive_of
+    from fairmix.cli.roles import identifier_of, sensitive_of
     from fairmix.cli.texts import gaps_text
     from fairmix.results.text import aligned
 
@@ -66,27 +69,29 @@ def predict(
             n_jobs=jobs,
             verbose=bool(screen.bars),
             dialect=text.dialect(),
+            append=append,
+            identifier=identifier_of(fitted.metadata_),
         )
         screen.note(gaps_text(rows))
         with file_of(out) as part:
-            sizes = _label(fitted, rows, part)
+            sizes = _label(fitted, rows, part, probabilities)
     table = [["cluster", "rows"], *([str(k), f"{n:,}"] for k, n in enumerate(sizes.tolist()))]
     screen.say(aligned(table))
     screen.say(f"\nWrote {out}: {rows.n_rows:,} rows, {int(sizes.sum()):,} with a label.")
     screen.result({"rows": rows.n_rows, "labelled": int(sizes.sum()), "sizes": sizes.tolist()})
 
 
-def _label(model: FairMixture, data: InputFiles, path: Path) -> IntArray:
+def _label(model: FairMixture, data: InputFiles, path: Path, probabilities: bool) -> IntArray:
     """Write the labels, and count them."""
     import numpy as np
 
-    from fairmix.cli.fitting import labelled_blocks
-    from fairmix.export.labels import LabelFile
+    from fairmix.cli.fitting import beside_labels, label_file, labelled_blocks
 
     features = tuple(model.feature_names_in_.tolist())
     sizes = np.zeros(model.fitted_.n_components, dtype=np.int64)
-    with LabelFile(path) as file:
-        for block, _, labels in labelled_blocks(model, data, features):
-            file.add(labels, block.kept)
+    with label_file(path, model, data, probabilities=probabilities) as file:
+        for block, table, labels in labelled_blocks(model, data, features):
+            more = beside_labels(model, data, block, table, features, probabilities)
+            file.add(labels, block.kept, **more)
             sizes += np.bincount(labels, minlength=len(sizes))
     return sizes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import textwrap
 import warnings
@@ -43,12 +44,13 @@ class Screen:
     def say(self, text: str = "") -> None:
         """Text for a person, on stdout."""
         if not (self.quiet or self.as_json):
-            _echo(clean(text))
+            # One blank line between parts is enough, also where a part is empty.
+            _echo(re.sub(r"\n{3,}", "\n\n", clean(text)))
 
     def note(self, text: str) -> None:
         """A remark, on stderr; none where the text is empty."""
         if text and not self.quiet:
-            _echo(wrapped(f"Note: {_one_line(clean(text))}"), err=True)
+            _echo(wrapped(f"Note: {_one_line(in_options(clean(text)))}"), err=True)
 
     def result(self, document: dict[str, Any]) -> None:
         """The result for a program, on stdout."""
@@ -69,7 +71,7 @@ class Screen:
             # Not every error of Arrow is a ValueError. What is none of these is a
             # defect, and keeps its traceback.
             except (ValueError, OSError, pa.ArrowException) as error:
-                _echo(f"Error: {_one_line(clean(str(error)))}", err=True)
+                _echo(f"Error: {_one_line(in_options(clean(str(error))))}", err=True)
                 raise typer.Exit(BAD_DATA) from error
             finally:
                 # Deprecations and the like are for developers. Each text once, though blocks may
@@ -84,6 +86,50 @@ def _echo(text: str, *, err: bool = False) -> None:
     stream = sys.stderr if err else sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
     typer.echo(text.encode(encoding, "backslashreplace").decode(encoding), err=err)
+
+
+# What messages of the package call things that a command has under another name, and what it does
+# not have.
+PHRASES = {
+    "`max_iter` was reached": "The steps of the fit ended",
+    "raise `max_iter` or `tol`": "more starts may help: --n-init",
+    "`max_gap` or `max_iter`": "--max-gap",
+    "n_init or max_iter": "--n-init",
+    "fewer components": "fewer clusters",
+    "fairness_report": "fairmix audit",
+    "n_components": "--clusters",
+    "categorical_features": "--categorical",
+    "handle_unknown": "--unknown",
+}
+# Parameters whose options have the same name; those that are words, too, only beside a value.
+WORDS = ("margin", "assignment", "ties", "solver", "criterion", "subsample", "attributes")
+PARAMETERS = (
+    *("max_gap", "min_ratio", "min_balance", "gap_of", "min_group_size", "missing_groups"),
+    *("covariance_type", "n_init", "batch_size"),
+)
+VALUE = r"=['\"]?([\w.]*\w)['\"]?"
+NAMED = re.compile(
+    rf"(?<![\w-])`?(?:({'|'.join(PARAMETERS)})(?![\w-])(?:{VALUE})?|({'|'.join(WORDS)}){VALUE})`?"
+)
+
+
+def in_options(text: str) -> str:
+    """A message of the package in the words of the command line.
+
+    Examples
+    --------
+    >>> in_options("Set handle_unknown='ignore', or lower min_group_size=30.")
+    'Set --unknown ignore, or lower --min-group-size 30.'
+    """
+    for name, option in PHRASES.items():
+        found = rf"(?<![\w-]){re.escape(name)}(?!\w)(?:{VALUE})?"
+        text = re.sub(found, lambda m, o=option: f"{o} {m[1] or ''}".strip(), text)  # type: ignore[misc]
+    return NAMED.sub(_option, text)
+
+
+def _option(found: re.Match[str]) -> str:
+    name, value = found[1] or found[3], found[2] or found[4] or ""
+    return f"--{name.replace('_', '-')} {value}".strip()
 
 
 def _one_line(text: str) -> str:

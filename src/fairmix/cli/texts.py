@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isnan, nan
 
 from fairmix import FairMixture
@@ -10,7 +10,7 @@ from fairmix.cli.auditing import judged_counts
 from fairmix.cli.choosing import Choice
 from fairmix.cli.files import DROP_ROWS, InputFiles
 from fairmix.cli.fitting import Fit
-from fairmix.cli.screen import LISTED, counted, wrapped
+from fairmix.cli.screen import LISTED, WIDTH, counted, wrapped
 from fairmix.criteria import LIMITS, Limit, MinBalance, MinRatio, best_balance
 from fairmix.input.groups import listed_groups
 from fairmix.input.guesses import FEATURES
@@ -23,8 +23,8 @@ from fairmix.results.text import aligned, cell, rows_text, shortened
 from fairmix.results.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict
 from fairmix.studies import Comparison, ParetoFront
 
-# Groups beside each other in a table, and characters of their names: most tables then fit.
-SHOWN_GROUPS = 5
+# Groups in tables, and characters of their names.
+SHOWN_GROUPS = 24
 LONGEST_NAME = 14
 # Columns of tables, as many as 80 characters hold; the results themselves print more.
 FRONT_COLUMNS = ("gap", "ratio", "balance")
@@ -141,8 +141,8 @@ def fit_text(found: Fit) -> str:
     if found.certificate is not None:
         lines.append(held_out_text(found.certificate))
     lines += ["", shares_text(found.profile)]
-    lines += [""] if found.proxies else []
-    lines += proxies_text(found.proxies)
+    told = proxies_text(found.proxies)
+    lines += ["", *told] if told else []
     if found.certificate is not None:
         lines += ["", *map(wrapped, str(found.certificate).split("\n"))]
     return "\n".join([*lines, ""])
@@ -300,17 +300,34 @@ def shares_text(profile: Profile) -> str:
     if profile.attributes:
         tables = (f"{title}\n{shares_text(own)}" for title, own in profile.by_attribute.items())
         return "\n\n".join(tables)
-    groups = list(profile.groups)[:SHOWN_GROUPS]
-    head = ["cluster", "rows", *(shortened(name, LONGEST_NAME) for name in groups)]
-    rows = [head]
+    names = [shortened(name, LONGEST_NAME) for name in profile.groups[:SHOWN_GROUPS]]
+    parts: list[str] = []
+    start = 0
+    while start < len(names):
+        # As many groups beside each other as a line holds, and the others in tables below.
+        stop = start + 1
+        while stop < len(names) and _width(names[start : stop + 1]) <= WIDTH:
+            stop += 1
+        parts.append(_shares_table(profile, names, start, stop))
+        start = stop
+    hidden = len(profile.groups) - len(names)
+    return "\n\n".join(parts) + (f"\n({hidden} more groups)" if hidden else "")
+
+
+def _width(names: Sequence[str]) -> int:
+    """Of a line with these groups: cluster, rows, and a share of up to six signs for each."""
+    return LONGEST_NAME + 11 + sum(2 + max(6, len(name)) for name in names)
+
+
+def _shares_table(profile: Profile, names: Sequence[str], start: int, stop: int) -> str:
+    rows = [["cluster", "rows", *names[start:stop]]]
+    every = profile.counts.sum(axis=1)
     for name, counts in zip(profile.clusters, profile.counts.T, strict=True):
-        rows.append([shortened(name, LONGEST_NAME), *_shares(counts.tolist(), len(groups))])
-    rows.append(["all", *_shares(profile.counts.sum(axis=1).tolist(), len(groups))])
-    text = aligned(rows)
-    hidden = len(profile.groups) - len(groups)
-    return text + (f"\n({hidden} more groups)" if hidden else "")
+        rows.append([shortened(name, LONGEST_NAME), *_shares(counts.tolist(), start, stop)])
+    rows.append(["all", *_shares(every.tolist(), start, stop)])
+    return aligned(rows)
 
 
-def _shares(counts: list[int], n_groups: int) -> list[str]:
+def _shares(counts: list[int], start: int, stop: int) -> list[str]:
     total = sum(counts)
-    return [f"{total:,}", *(f"{c / total:.1%}" if total else "-" for c in counts[:n_groups])]
+    return [f"{total:,}", *(f"{c / total:.1%}" if total else "-" for c in counts[start:stop])]

@@ -28,6 +28,10 @@ class LabelFile:
         Whether each row gets a label. Else a row may lack one, and is empty in the file.
     held_out : bool, default=False
         Add a column that tells which rows were not in the fit.
+    beside : pyarrow.Schema, default=None
+        Columns of the table that stand before the labels.
+    n_probabilities : int, default=0
+        Add a column of probabilities for so many clusters.
 
     Examples
     --------
@@ -40,11 +44,28 @@ class LabelFile:
     [1, None, 0]
     """
 
-    def __init__(self, path: Path, *, every_row: bool = False, held_out: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        every_row: bool = False,
+        held_out: bool = False,
+        beside: pa.Schema | None = None,
+        n_probabilities: int = 0,
+    ) -> None:
         # 32 bits, as `labels_` of this package and of scikit-learn's KMeans.
         fields = [pa.field("cluster", pa.int32(), nullable=not every_row)]
         if held_out:
             fields.append(pa.field("held_out", pa.bool_()))
+        fields += [pa.field(f"probability_{k}", pa.float64()) for k in range(n_probabilities)]
+        names = [field.name for field in fields]
+        taken = [name for name in (beside.names if beside is not None else []) if name in names]
+        if taken:
+            raise ValueError(
+                f"The table has a column {taken[0]!r}, which a file of labels has, too. Rename it, "
+                "or leave it out."
+            )
+        fields = [*(beside or ()), *fields]
         self.schema = pa.schema(fields)
         writer = pcsv.CSVWriter if path.suffix == ".csv" else pq.ParquetWriter
         self._writer = writer(path, self.schema)
@@ -66,6 +87,9 @@ class LabelFile:
         labels: NDArray[Any],
         kept: NDArray[np.bool_] | None = None,
         held: NDArray[np.bool_] | None = None,
+        *,
+        beside: pa.Table | None = None,
+        probabilities: NDArray[Any] | None = None,
     ) -> None:
         """Labels of a block.
 
@@ -77,16 +101,17 @@ class LabelFile:
             Which rows of the block these are; None: all.
         held : array of bool, default=None
             Which rows of the block were held out.
+        beside : pyarrow.Table, default=None
+            The columns that stand before the labels, of all rows of the block.
+        probabilities : array of shape (n_rows, n_clusters), default=None
+            Of the rows that have a label.
         """
-        if kept is None:
-            columns = [pa.array(np.asarray(labels, dtype=np.int32))]
-        else:
-            # Zero is a placeholder, which the mask hides.
-            cluster = np.zeros(len(kept), dtype=np.int32)
-            cluster[kept] = labels
-            columns = [pa.array(cluster, mask=~kept)]
+        columns = [] if beside is None else list(beside.columns)
+        columns.append(_placed(np.asarray(labels, dtype=np.int32), kept))
         if held is not None:
             columns.append(pa.array(held))
+        for one in () if probabilities is None else np.asarray(probabilities, np.float64).T:
+            columns.append(_placed(one, kept))
         self._waiting.append(pa.table(columns, schema=self.schema))
         if sum(map(len, self._waiting)) >= WRITTEN_ROWS:
             self._flush()
@@ -95,3 +120,13 @@ class LabelFile:
         if self._waiting:
             self._writer.write_table(pa.concat_tables(self._waiting).combine_chunks())
             self._waiting.clear()
+
+
+def _placed(values: NDArray[Any], kept: NDArray[np.bool_] | None) -> pa.Array:
+    """Values at the rows that have some; the others are empty."""
+    if kept is None:
+        return pa.array(values)
+    # Zero is a placeholder, which the mask hides.
+    placed = np.zeros(len(kept), dtype=values.dtype)
+    placed[kept] = values
+    return pa.array(placed, mask=~kept)
