@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -37,7 +37,10 @@ def compare(
     ] = 100_000,
     numeric: o.Numeric = None,
     drop: o.Drop = None,
-    missing: o.Incomplete = "drop-rows",
+    missing: Annotated[
+        Literal["error", "drop-rows"] | None,
+        typer.Option(metavar="HOW", help="Rows without a value: drop-rows, or error."),
+    ] = None,
     missing_groups: o.MissingGroups = "error",
     *,
     text: o.TextOptions,
@@ -65,7 +68,10 @@ def compare(
         else:
             choice = Choice.of(sensitive=sensitive, numeric=numeric, drop=drop)
             how: dict[str, Any] = {
-                "missing": missing,
+                # The methods need complete rows. Rows without a group are another matter, which
+                # is for the user to decide.
+                "missing": missing or "drop-rows",
+                "needs_groups": missing is None,
                 "missing_groups": missing_groups,
                 "dialect": text.dialect(),
             }

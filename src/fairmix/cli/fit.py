@@ -154,6 +154,7 @@ def _write(found: Fit, folder: Path) -> None:
         facts=found.facts(),
         columns=data.guesses,
         proxies=found.proxies,
+        choice=None if found.choice is None else found.choice.totals,
     )
     (folder / REPORT).write_text(page, encoding="utf-8")
     (folder / METRICS).write_text(json_text(found.metrics()) + "\n", encoding="utf-8")

@@ -321,7 +321,7 @@ def _gaps(
     told = how.get("missing_groups", "error") != "error"
     # A feature can be integrated out, a group cannot: its row must be dropped or told what to be.
     refusing = [*({INTEGRATE: (), DROP_ROWS: ()}.get(missing, others))]
-    if missing != DROP_ROWS and not told:
+    if not told and (missing != DROP_ROWS or how.get("needs_groups")):
         refusing += groups
     refused = {guess.name: guess.missing for guess in refusing if guess.missing}
     if refused:

@@ -111,7 +111,7 @@ Missing = Annotated[
 ]
 Incomplete = Annotated[
     Literal["error", "drop-rows"],
-    typer.Option("--missing", metavar="HOW", help="Missing values; or error."),
+    typer.Option("--missing", metavar="HOW", help="Missing values; or drop-rows."),
 ]
 MissingGroups = Annotated[
     Literal["error", "drop", "group"],
@@ -133,7 +133,7 @@ Assignment = Annotated[
 # Several columns of groups: their combinations, or each by itself.
 Attributes = Annotated[
     Literal["intersect", "each"],
-    typer.Option(metavar="HOW", help="Several columns of groups; or each."),
+    typer.Option(metavar="HOW", show_default=False, help="Each: several columns by themselves."),
 ]
 # A short form that needs no line of its own: the help fits a screen.
 Blind = Annotated[bool, typer.Option("--blind", hidden=True)]

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from importlib import import_module
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, Self, overload
@@ -84,6 +85,7 @@ from fairmix.results.freshness import row_hashes
 from fairmix.results.held_out import certify_held_out
 from fairmix.solvers import SOLVERS
 from fairmix.system.autologging import without_autologging
+from fairmix.system.files import replacing
 from fairmix.system.notices import notify
 from fairmix.system.threads import n_threads, one_blas_thread
 from fairmix.tables import MemoryStore, PathLike, Ties, is_path
@@ -763,7 +765,11 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
     def predict_proba(
         self, X: Any, *, sensitive_features: Any = None, output: PathLike | None = None
     ) -> Any:
-        """Responsibilities: probability of each cluster given the row.
+        """Probabilities of the map from rows to clusters, of which the largest is the label.
+
+        They are a softmax of the tilted log-densities at the temperature of the fit: 0.05 with
+        ``gap_of="labels"``, the default, so nearly all are close to 0 or 1. The posterior of the
+        mixture, which says how sure a cluster is, is `responsibilities`.
 
         Parameters
         ----------
@@ -792,6 +798,34 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         rows, groups = self._seated_rows(X, sensitive_features)
         with one_blas_thread():
             return self.fitted_.model.probabilities(rows, groups, n_jobs=self._n_threads)
+
+    def responsibilities(self, X: Any) -> NDArray[Any]:
+        """The posterior of the mixture: probability that a row comes from each component.
+
+        By Bayes' rule from the fitted weights and densities, at temperature 1 and without the
+        tilt that keeps the rule of fairness; so the largest entry need not be the label.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Columns as in ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+            Each row adds up to 1.
+
+        Examples
+        --------
+        >>> from fairmix import FairMixture
+        >>> X = [[0.0], [0.2], [5.0], [5.1]]
+        >>> model = FairMixture(2, random_state=0).fit(X)
+        >>> model.responsibilities(X).sum(axis=1).round(6).tolist()
+        [1.0, 1.0, 1.0, 1.0]
+        """
+        rows = self._near_rows(X)
+        with one_blas_thread():
+            return self.fitted_.model.posterior(rows, n_jobs=self._n_threads)
 
     def assign(
         self,
@@ -1099,6 +1133,45 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
             # Without the scale, because `learn` keeps what it remembers of rows in their own units.
             hashes = row_hashes(replace(self._columns, mean=None, scale=None).rows(table))
         return Judged(assignment, groups, weight, hashes)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        X: Any,
+        sensitive_features: Any,
+        *,
+        front: object = None,
+        certificate: Certificate | None = None,
+    ) -> Path:
+        """Write what was measured as one HTML page, for people: see `fairmix.report.render`.
+
+        Parameters
+        ----------
+        path : path
+            The file, by custom ``*.html``. It replaces an existing one in one step.
+        X : data frame, or array of shape (n_rows, n_features)
+            The rows of the report, with the columns of ``fit``.
+        sensitive_features : str, list of str, array-like or table
+            Group of each row, or the names of columns of X.
+        front : ParetoFront, default=None
+            Of `fairmix.pareto_front`: adds what other bounds would cost.
+        certificate : Certificate, default=None
+            Of `certify` on held-out rows.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        check_is_fitted(self)
+        # By name: the report is a room above this one, and reads a fit as others do.
+        page = import_module("fairmix.report").report_of(
+            self, X, sensitive_features, front=front, certificate=certificate
+        )
+        target = Path(path)
+        with replacing(target) as part:
+            part.write_text(page, encoding="utf-8")
+        return target
 
     def save(
         self, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairmix.input.guesses import Guess
@@ -10,7 +10,7 @@ from fairmix.report.disclosure import share_of
 from fairmix.report.figures import cut
 from fairmix.results.proxies import Proxies
 
-__all__ = ["chosen_columns", "proxy_rows"]
+__all__ = ["choice_rows", "chosen_columns", "proxy_rows"]
 
 LISTED = 60  # names of columns of one kind and reason; a wide table has thousands
 
@@ -63,3 +63,24 @@ def proxy_rows(proxies: Proxies) -> dict[str, Any] | None:
         "chance": f"{100 * proxies.chance:.0f}%",
         "given_away": [cut(name) for name in proxies.given_away],
     }
+
+
+def choice_rows(bics: Mapping[int, float] | None, *, alone: bool) -> list[dict[str, str]]:
+    """How far each number of clusters is above the best one; none where likelihoods are hidden.
+
+    Examples
+    --------
+    >>> choice_rows({2: 910.4, 3: 900.1}, alone=False)[0]
+    {'number': '2', 'above': '10', 'chosen': ''}
+    """
+    if not bics or alone:
+        return []
+    least = min(bics.values())
+    return [
+        {
+            "number": str(number),
+            "above": f"{bic - least:,.0f}",
+            "chosen": "chosen" if bic == least else "",
+        }
+        for number, bic in bics.items()
+    ]

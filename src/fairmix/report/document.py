@@ -18,8 +18,9 @@ from markupsafe import Markup
 from fairmix.criteria import CRITERIA, LIMITS, ByAttribute
 from fairmix.input.groups import UNKNOWN_TITLE
 from fairmix.input.guesses import Guess
+from fairmix.input.naming import group_values
 from fairmix.report.charts import convergence_charts, front_chart
-from fairmix.report.columns import chosen_columns, proxy_rows
+from fairmix.report.columns import choice_rows, chosen_columns, proxy_rows
 from fairmix.report.disclosure import (
     FEWEST,
     MANY,
@@ -46,7 +47,7 @@ from fairmix.report.verdict import (
     soft_gap,
 )
 from fairmix.results.profile import Profile
-from fairmix.results.proxies import Proxies
+from fairmix.results.proxies import Proxies, proxies_of
 from fairmix.results.text import cell
 from fairmix.results.verdict import Verdict
 
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from fairmix.results.certificate import Certificate
     from fairmix.studies import ParetoFront
 
-__all__ = ["render"]
+__all__ = ["render", "report_of"]
 
 # In the order in which they need each other.
 LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js")
@@ -77,6 +78,7 @@ def render(
     facts: Mapping[str, str] | None = None,
     columns: Sequence[Guess] = (),
     proxies: Mapping[str, Proxies] | None = None,
+    choice: Mapping[int, float] | None = None,
 ) -> str:
     """The report as one HTML file that needs nothing else: no network, no other file.
 
@@ -107,6 +109,8 @@ def render(
         What the columns of a file were taken for, and why.
     proxies : mapping of str to Proxies, default=None
         How well columns tell the groups, by attribute; of `fairmix.results.proxies`.
+    choice : mapping of int to float, default=None
+        The criterion that the number of clusters was chosen by, lower is better, of each number.
 
     Returns
     -------
@@ -141,12 +145,14 @@ def render(
     every = [*safes, *(table for point in tables for table in point)]
     # Sums of squares and likelihoods tell how far the rows of such clusters are from the others.
     alone = any(((t.fewest < FEWEST) & (t.sizes > 0)).any() for t in every)
-    blocks = [
-        _block(p, safe, criterion, described=len(parts) == 1)
-        for p, safe in zip(parts, safes, strict=True)
-    ]
     # Stable, so that clusters of one size keep their order and the page repeats byte by byte.
     largest = np.argsort(-safes[0].estimate.sum(axis=0), kind="stable")[:PORTRAITS]
+    described = portraits(parts[0].profile, safes, sorted(largest.tolist()))
+    names = {portrait.cluster: portrait.name for portrait in described}
+    blocks = [
+        _block(p, safe, criterion, described=len(parts) == 1, names=names)
+        for p, safe in zip(parts, safes, strict=True)
+    ]
     shown, charts = parts[0].profile, dict[str, Any]()
     titles = [cut(p.profile.title) for p in parts if p.profile.title != UNKNOWN_TITLE]
     content = {
@@ -157,7 +163,9 @@ def render(
         "most_groups": max(len(p.profile.groups) for p in parts),
         "figures": blocks[0]["figures"] if len(parts) == 1 else all_figures(parts),
         "alone": alone,
-        "portraits": portraits(shown, safes, sorted(largest.tolist())),
+        "portraits": described,
+        "names": names,
+        "choice": choice_rows(choice, alone=alone),
         "described": bool(profile.numbers or profile.categories),
         "front": None if front is None else _front(front, model, shown, tables, alone, charts),
         "data_facts": data_facts(parts, facts or {}),
@@ -177,7 +185,58 @@ def render(
     return _fill(content, charts)
 
 
-def _block(part: Part, safe: SafeCounts, criterion: str, *, described: bool) -> dict[str, Any]:
+def report_of(
+    model: FairMixture,
+    X: Any,
+    sensitive_features: Any,
+    *,
+    front: ParetoFront | None = None,
+    certificate: Certificate | None = None,
+) -> str:
+    """The report of a fitted model on some rows, as `FairMixture.report` writes it.
+
+    Parameters
+    ----------
+    model : FairMixture
+        The fitted model.
+    X, sensitive_features
+        Rows with the columns of the fit, and their groups.
+    front, certificate
+        As in `render`.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from fairmix import FairMixture
+    >>> from fairmix.datasets import make_grouped_blobs
+    >>> X, groups, _ = make_grouped_blobs(300, 2, 2, separation=3.0, random_state=0)
+    >>> model = FairMixture(2, max_gap=0.05, random_state=0).fit(X, sensitive_features=groups)
+    >>> "The bound is met" in report_of(model, X, groups)
+    True
+    """
+    fitted = model.fitted_
+    columns, aware = fitted.model.columns, fitted.model.aware
+    profile = Profile.from_frame(
+        X,
+        model.predict(X, sensitive_features=sensitive_features if aware else None),
+        sensitive_features,
+        numeric=[columns.names[j] for j in columns.numeric],
+        categorical=[columns.names[j] for j in columns.categorical],
+        clusters=[str(k) for k in range(fitted.n_components)],
+        missing_groups=model.missing_groups,
+        attributes="each" if fitted.groups.attributes else "intersect",
+    )
+    groups = group_values(X, sensitive_features)
+    proxies = proxies_of(fitted, X, groups, title=profile.title, missing=model.missing_groups)
+    return render(profile, model=model, front=front, certificate=certificate, proxies=proxies)
+
+
+def _block(
+    part: Part, safe: SafeCounts, criterion: str, *, described: bool, names: Mapping[str, str]
+) -> dict[str, Any]:
     """What is said of one attribute; ``described``: also what it says of the clusters."""
     profile, model, verdict = part.profile, part.model, part.verdict
     gap = "0.0000"
@@ -189,7 +248,9 @@ def _block(part: Part, safe: SafeCounts, criterion: str, *, described: bool) -> 
     held = part.certificate
     return {
         "title": cut(profile.title),
-        "box": box(profile, safe, verdict, criterion, model, held, left_out=part.left_out),
+        "box": box(
+            profile, safe, verdict, criterion, model, held, left_out=part.left_out, names=names
+        ),
         "figures": figures,
         "is_part": profile is not part.whole,
         "rows": count(profile.n_rows),
@@ -340,9 +401,7 @@ def _front(
             "ratio": ratio,
             "balance": balance,
             "bounded": text,
-            # Only NaN differs from itself: mixtures of categories have no cost.
-            "cost": cell("cost", row.cost) if row.cost == row.cost else "none",
-            "nll": value(row.nll),
+            "cost": cell("cost", row.cost),
             "clusters": row.non_empty,
             "verdict": HIDDEN if silent else row.verdict,
         }
@@ -377,10 +436,10 @@ def _front(
     return {
         "noun": noun,
         "rows": rows,
-        "costs": not alone and any(row.cost == row.cost for row in front.rows),
-        "nlls": not alone,
+        "costs": not alone,
         "panels": panels,
         "chosen": chosen,
+        "own": model is not None and any(m.fitted_ is model.fitted_ for m in front.models),
         "sample": ", ".join(count(size) for size in sizes),
     }
 

@@ -22,6 +22,8 @@ FloatArray = NDArray[np.float64]
 
 TOP = 5  # features of each kind: what a reader keeps in mind of a cluster
 LEAST = 0.1  # standard deviations; smaller differences are not worth a line
+NAMED = 2  # features in the name of a cluster
+STANDS_OUT = 0.4  # standard deviations from which on a feature names a cluster: a medium effect
 SCALE = 2.0  # standard deviations at the end of a bar
 
 
@@ -41,6 +43,15 @@ class Feature:
     lift: str = ""
 
     @property
+    def words(self) -> str:
+        """The feature in a few words."""
+        if self.category:
+            return (
+                f"{self.column} {self.category}" if self.difference > 0 else f"few {self.category}"
+            )
+        return f"{'high' if self.difference > 0 else 'low'} {self.column}"
+
+    @property
     def reach(self) -> float:
         """Length of the bar, from -1 to 1."""
         return float(np.clip(self.difference / SCALE, -1, 1))
@@ -54,6 +65,19 @@ class Portrait:
     hidden: bool
     numbers: tuple[Feature, ...]
     categories: tuple[Feature, ...]
+
+    @property
+    def name(self) -> str:
+        """What makes the cluster, in a few words; empty where nothing stands out.
+
+        Examples
+        --------
+        >>> age = Feature("age", 0.9, "52", "38.6")
+        >>> Portrait("3", False, (age,), ()).name
+        'high age'
+        """
+        found = sorted((*self.numbers, *self.categories), key=lambda one: -abs(one.difference))
+        return ", ".join(one.words for one in found[:NAMED] if abs(one.difference) >= STANDS_OUT)
 
 
 def portraits(

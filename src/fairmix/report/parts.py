@@ -207,4 +207,11 @@ def overall(
         f"{cut(parts[i].profile.title)}. {blocks[i]['box'].sentence}"
         for i in worst
     )
-    return Box(state, said, notes)
+    headline = said
+    if worst and blocks[worst[0]]["box"].headline:
+        place = blocks[worst[0]]["box"].headline
+        headline = f"{cut(parts[worst[0]].profile.title).capitalize()}, the least even attribute: "
+        headline += place[:1].lower() + place[1:]
+        if len({*states.values()}) == 1 and state == "met":
+            headline = f"The bound is met for {' and '.join(states)}. {headline}"
+    return Box(state, said, notes, headline)

@@ -51,6 +51,7 @@ __all__ = [
     "label_gap",
     "observed_text",
     "soft_gap",
+    "spoken",
     "unjudged_text",
 ]
 
@@ -73,12 +74,14 @@ class Box:
 
     ``state`` is its colour: ``"met"``; ``"partly"`` (met for the judged groups); ``"chance"``
     (held-out rows are above the bound, within chance); ``"missed"``; or ``"measured"``, where
-    nothing is judged. The notes explain the sentence.
+    nothing is judged. The headline says it as a person would, with the cluster and the groups that
+    it is about; the sentence has the definition, and the notes explain it.
     """
 
     state: str
     sentence: str
     notes: tuple[str, ...]
+    headline: str = ""
 
 
 def criterion_of(model: FairMixture | None) -> str:
@@ -155,10 +158,12 @@ def box(
     certificate: Certificate | None = None,
     *,
     left_out: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
 ) -> Box:
     """What stands at the top of the report.
 
-    ``left_out`` are groups that are not in the profile, because they have too few rows to show.
+    ``left_out`` are groups that are not in the profile, because they have too few rows to show;
+    ``names`` says what makes some clusters.
 
     Examples
     --------
@@ -181,10 +186,13 @@ def box(
             said = f"Fewer than two groups have {FEWEST} rows, so nothing is compared."
         if verdict.word == NOT_JUDGED:
             said = "The bound is not judged: fewer than two groups have enough rows."
-        return Box("measured", said, unjudged)
+        return Box("measured", said, unjudged, said)
+    on_ratio = verdict.at_least or verdict.met is None
+    place = spoken(profile, safe, criterion, on_ratio=on_ratio, names=names or {})
     if verdict.word == NOT_JUDGED:
         said = "The bound is not judged: fewer than two groups have enough rows."
-        return Box("measured", said, (*unjudged, *_certified(certificate)))
+        headline = f"{said[:-1]}; those that are shown are least even in {place}."
+        return Box("measured", said, (*unjudged, *_certified(certificate)), headline)
     notes = (
         *unjudged,
         # Beside a bound on a ratio, the largest difference would only distract.
@@ -196,9 +204,10 @@ def box(
     measure = _measured(verdict, criterion)
     if verdict.word == NO_BOUND:
         said = f"No bound is set. {_capital(measure)} is {safe.gap(criterion)}."
-        return Box("measured", said, notes)
+        headline = f"No bound is set: the groups are least even in {place}."
+        return Box("measured", said, notes, headline)
     if safe.silent:
-        return Box("measured", NOT_TOLD, unjudged)
+        return Box("measured", NOT_TOLD, unjudged, NOT_TOLD)
     text = _label_figure(safe, verdict, criterion, model, bool(hidden))
     if model is not None and model.gap_of == "probabilities":
         notes = (f"For the labels it is {text}.", *notes)
@@ -214,7 +223,62 @@ def box(
     # A certificate of a plain model has no bound to be compared with.
     held = None if certificate is None or certificate.verdict.bound == np.inf else certificate
     allowed = _allowed(verdict, safe, shows_sizes=not hidden)
-    return _against_bound(verdict, measure, text, allowed, held, notes)
+    found = _against_bound(verdict, measure, text, allowed, held, notes)
+    title = found.sentence.split(f": {measure}")[0]
+    return replace(found, headline=_headline(title, place, text, verdict, model))
+
+
+def _headline(
+    title: str, place: str, text: str, verdict: Verdict, model: FairMixture | None
+) -> str:
+    """The verdict, the worst cluster, and what was asked for, in one sentence."""
+    if model is not None and model.gap_of == "probabilities":
+        return f"{title}, for probabilities; by labels the groups differ most in {place}."
+    if verdict.at_least:
+        noun = "" if verdict.parameter == "min_ratio" else f" ({verdict.noun} {text})"
+        asked = f"at least {verdict.bound:g} was asked for"
+        return f"{title}: the groups are least even in {place}{noun}; {asked}."
+    asked = f"at most {verdict.bound:g} was asked for"
+    return f"{title}: the groups differ most in {place} (gap {text}); {asked}."
+
+
+def spoken(
+    profile: Profile,
+    safe: SafeCounts,
+    criterion: str,
+    *,
+    on_ratio: bool,
+    names: Mapping[str, str],
+) -> str:
+    """The cluster in which groups differ most, with both rates and their ratio, where shown."""
+
+    def where(table: FloatArray) -> tuple[int, int, int]:
+        rates = _rates(table)
+        filled = np.flatnonzero(table.sum(axis=0) > 0)
+        if on_ratio:
+            uneven = 1 - rates[:, filled].min(axis=0) / rates[:, filled].max(axis=0)
+        else:
+            uneven = np.array([CRITERIA[criterion].value(rates[:, [k]]) for k in filled])
+        k = int(filled[uneven.argmax()])
+        return k, int(rates[:, k].argmin()), int(rates[:, k].argmax())
+
+    found = safe.tell(where)
+    if found is None or safe.pool[found[0]]:
+        return "a cluster whose counts are hidden"
+    k, low, high = found
+    rates = safe.counts[:, k] / safe.group_sizes
+    cluster = str(profile.clusters[k])
+    name = f" ({names[cluster]})" if names.get(cluster) else ""
+    each = " and ".join(
+        f"{_rate(rates[g])} of the group {cut(profile.groups[g])}" for g in (low, high)
+    )
+    ratio = down(rates[low] / rates[high])
+    return f"cluster {cut(cluster)}{name}, which holds {each}, a ratio of {ratio}"
+
+
+def _rate(share: float) -> str:
+    # Of less than a hundredth, one decimal is not enough to compare two.
+    return percent(share) if share >= 0.01 or share == 0 else f"{100 * share:.2f}%"
 
 
 def _measured(verdict: Verdict, criterion: str) -> str:
