@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from fairmix.cli import app
 from fairmix.datasets import load_adult
+from generators.figures import record
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "report.png"
 SIZE = "1100,1800"  # down to the front and its clusters
@@ -53,6 +54,7 @@ def main() -> None:
             capture_output=True,
         )
         Image.open(picture).convert("RGB").quantize(COLOURS).save(arguments.out, optimize=True)
+    record(arguments.out, "report")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ model = FairMixture(3, fairness_strength=0, random_state=0).fit(X_held_out)
 }
 # What a tutorial needs beside matplotlib.
 NEEDED = {
-    "06_a_cluster": "distributed",
+    "06_on_dask_workers": "distributed",
     "07_auditing_clusters": "pandas",
     "09_with_fairlearn": "fairlearn",
 }

@@ -62,4 +62,4 @@ _ = right.legend()
 # - ``partial_fit``: rows that arrive batch by batch (:doc:`/how-to/streams`).
 # - Files larger than memory: ``model.fit("census.parquet", sensitive_features="SEX")``
 #   (:doc:`/how-to/large-data`).
-# - Several machines: :doc:`06_a_cluster`.
+# - Several machines: :doc:`06_on_dask_workers`.

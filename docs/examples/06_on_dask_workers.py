@@ -1,6 +1,6 @@
 """
-A cluster
-=========
+On the workers of Dask
+======================
 
 The same fit on the workers of a Dask cluster, with the same bits.
 """
