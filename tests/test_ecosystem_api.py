@@ -78,6 +78,7 @@ PUBLIC = {
     "fairmix.report": [
         "log_to_mlflow",
         "render",
+        "report_of",
     ],
     "fairmix.results": [
         "AttributeTables",
