@@ -168,6 +168,8 @@ METHODS = [
     "icl",
     "partial_fit",
     "predict",
+    "report",
+    "responsibilities",
     "predict_proba",
     "sample",
     "save",
