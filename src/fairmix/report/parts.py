@@ -209,7 +209,7 @@ def overall(
     )
     headline = said
     if worst and blocks[worst[0]]["box"].headline:
-        place = blocks[worst[0]]["box"].headline
+        place = blocks[worst[0]]["box"].headline.removeprefix("The bound is met: ")
         headline = f"{cut(parts[worst[0]].profile.title).capitalize()}, the least even attribute: "
         headline += place[:1].lower() + place[1:]
         if len({*states.values()}) == 1 and state == "met":
