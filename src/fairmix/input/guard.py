@@ -48,7 +48,7 @@ def guard_columns(frame: nw.DataFrame[Any] | None, categorical_features: object)
     # By numbers of rows, because Arrow has no slices with a step.
     some = frame[np.arange(0, len(frame), max(1, -(-len(frame) // LOOK)))]
     # By position: names need not be strings.
-    columns = {str(name): some[:, j] for j, name in enumerate(some.columns)}
+    columns = {str(name): own for name, own in zip(some.columns, some.iter_columns(), strict=True)}
     arrow = {name: found for name, own in columns.items() if (found := _arrow(own)) is not None}
     guesses = {guess.name: guess for guess in guess_table(pa.table(arrow))}
     left_out = [name for name, guess in guesses.items() if _hopeless(guess, columns[name].dtype)]
