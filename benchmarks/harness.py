@@ -57,12 +57,16 @@ def n_threads() -> int:
     return int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
 
 
-def medians(work: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+def medians(
+    work: Mapping[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Median seconds of each piece of work over interleaved repeats."""
     times: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(repeats):
         for name, call in work.items():
-            times[name].append(timed(call))
+            times[name].append(timed(call, clock))
     return {name: median(seconds) for name, seconds in times.items()}
 
 
