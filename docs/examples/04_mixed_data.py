@@ -20,6 +20,19 @@ sex = adult.sex[:5000]
 print(people.schema)
 
 # %%
+# Adult writes "?" for what is not known. As it stands, it would be one more category, and ``fit``
+# says so; missing values are integrated out instead.
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+for j, name in enumerate(people.column_names):
+    if pa.types.is_dictionary(people[name].type):
+        text = people[name].cast(pa.string())
+        people = people.set_column(j, name, pc.if_else(pc.equal(text, "?"), None, text))
+print({name: people[name].null_count for name in people.column_names})
+
+# %%
 # Each component is a Gaussian for the numbers times a probability table for each categorical
 # column, independent within the component. Sex and occupation are related in these data, so a bound
 # has to move many people.
