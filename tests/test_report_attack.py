@@ -120,8 +120,8 @@ def test_no_count_of_small_tables_can_be_computed(record_property):
         assert not found, (found, [t.tolist() for t in tables], limits)
         n_tables, n_hidden = n_tables + len(tables), n_hidden + hidden
     assert n_hidden > 10
-    record_property("tables", n_tables)
-    record_property("hidden", n_hidden)
+    record_property("tables", int(n_tables))
+    record_property("hidden", int(n_hidden))
 
 
 def only_small(tables, says):
@@ -332,8 +332,8 @@ def test_no_count_of_a_category_can_be_computed(record_property):
     assert n_hidden > 30
     assert n_printed > 5
     record_property("reports", times(8, 300))
-    record_property("hidden", n_hidden)
-    record_property("printed", n_printed)
+    record_property("hidden", int(n_hidden))
+    record_property("printed", int(n_printed))
 
 
 def attacked_held_out(counts, limit, chance):
@@ -365,8 +365,8 @@ def test_no_count_of_held_out_rows_can_be_computed(record_property):
         known, hidden = attacked_held_out(counts, limit, float(rng.choice([0.0, 1.0])))
         assert not known, (known, counts.tolist(), limit)
         n_tables, n_hidden = n_tables + 1, n_hidden + hidden
-    record_property("tables", n_tables)
-    record_property("hidden", n_hidden)
+    record_property("tables", int(n_tables))
+    record_property("hidden", int(n_hidden))
 
 
 def held_out_words(profile, sizes, inside):
@@ -432,6 +432,6 @@ def test_no_count_of_rendered_reports_can_be_computed(record_property):
         assert not found, (found, [t.tolist() for t in truth], bounds)
         n_reports, n_hidden = n_reports + 1, n_hidden + hidden
     assert n_hidden > 0
-    record_property("reports", n_reports)
-    record_property("hidden", n_hidden)
-    record_property("withheld", n_withheld)
+    record_property("reports", int(n_reports))
+    record_property("hidden", int(n_hidden))
+    record_property("withheld", int(n_withheld))
