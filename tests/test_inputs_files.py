@@ -67,13 +67,11 @@ FILES: dict[str, Row] = {
     "packed": Odd(text(gzip.compress(GOOD.encode()), "data.csv.gz")),
     "a value of 1e-320": Odd(text(GOOD.replace("1.5", "1e-320", 1))),
     "whole numbers beyond 64 bits": Odd(text(GOOD.replace("1.5", "99999999999999999999", 1))),
-    "single precision": Odd(parquet(age=pa.array(np.arange(80.0), pa.float32()))),
+    "single precision": Odd(parquet(age=pa.array(np.arange(80.0) % 7, pa.float32()))),
     "dictionaries": Odd(parquet(town=pa.array(["a", "a", "b", "b"] * 20).dictionary_encode())),
     "large strings": Odd(parquet(town=pa.array(["a", "a", "b", "b"] * 20, pa.large_string()))),
     "bools": Odd(parquet(member=[True, True, False, False] * 20)),
-    "decimals": Bad(
-        parquet(age=pa.array(np.arange(80)).cast(pa.decimal128(21, 2))), "'age' .*not numbers"
-    ),
+    "decimals": Odd(parquet(age=pa.array(np.arange(80) % 7).cast(pa.decimal128(21, 2)))),
     "a value of 1e300": Bad(text(GOOD.replace("1.5", "1e300", 1)), "squares overflow"),
     "infinity": Bad(
         text(GOOD.replace("1.5", "inf", 1)), "'age' of X has 1 values that are infinity"
@@ -181,7 +179,7 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "fit with more clusters than rows": (
         ["fit", "data.csv", "-s", "sex", "-k", "999", "--no-front"],
         3,
-        "n_components=999",
+        "--clusters 999",
     ),
     "an unknown command": (["cluster"], 2, "No such command"),
     "an unknown option": (["fit", "data.csv", "--colour"], 2, "No such option"),

@@ -7,12 +7,14 @@ import sys
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
+from fairmix.cli.screen import listed
 from fairmix.kernels.totals import Rows
 from fairmix.mixture import propensity
 from fairmix.mixture.propensity import fit_propensity
-from fairmix.tables import sources
+from fairmix.tables import locations, sources, text
 
 N_ROWS, N_COLUMNS = 40, 20_000
 # What a fit of them may take. Time of the processor, so that a busy machine changes nothing.
@@ -54,15 +56,14 @@ def test_a_wide_table_is_fitted():
 
 
 @pytest.mark.long
-# The front of a report is eleven more fits.
-@pytest.mark.parametrize(("n_columns", "more"), [(5_000, []), (N_COLUMNS, ["--no-front"])])
-def test_a_wide_file_is_fitted_from_the_command_line(tmp_path, n_columns, more):
-    X = np.random.default_rng(0).normal(size=(N_ROWS, n_columns)).round(3)
-    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(n_columns)])
+def test_a_wide_file_is_fitted_from_the_command_line(tmp_path):
+    X = np.random.default_rng(0).normal(size=(N_ROWS, N_COLUMNS)).round(3)
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(N_COLUMNS)])
     frame.assign(sex=np.where(GROUPS, "f", "m")).to_csv(tmp_path / "wide.csv", index=False)
     words = ["-s", "sex", "-k", "3", "--min-group-size", "1", "--jobs", "1", "--quiet"]
-    run("-m", "fairmix", "fit", tmp_path / "wide.csv", *words, *more, "-o", tmp_path / "out")
-    assert (tmp_path / "out" / "model.fairmix").exists()
+    run("-m", "fairmix", "fit", tmp_path / "wide.csv", *words, "-o", tmp_path / "out")
+    # With the front, which is five more fits.
+    assert "What other bounds would cost" in (tmp_path / "out" / "report.html").read_text("utf-8")
 
 
 def test_the_regression_of_wide_tables_finds_what_newton_finds(monkeypatch):
@@ -75,6 +76,21 @@ def test_the_regression_of_wide_tables_finds_what_newton_finds(monkeypatch):
     wide = fit_propensity(rows, groups, 2, weight=None)(rows)
     assert np.abs(newton - wide).max() > 0
     np.testing.assert_allclose(wide, newton, atol=1e-3)
+
+
+def test_rows_of_many_columns_are_read_together(tmp_path):
+    names = [f"column_{j}" for j in range(3_000)]
+    # 32 rows and 1.9 MB, of which a narrow file would make two batches.
+    lines = [",".join(names), *(",".join(["0.12345678901234567"] * len(names)) for _ in range(32))]
+    (tmp_path / "wide.csv").write_text("\n".join(lines))
+    assert (tmp_path / "wide.csv").stat().st_size > text.CSV_BYTES
+    file = text.TextFile.open(locations.find_files(tmp_path / "wide.csv")[0])
+    batches = list(file.batches(dict.fromkeys(names, pa.float64())))
+    assert [len(batch) for batch in batches] == [32]
+
+
+def test_a_screen_does_not_list_every_column():
+    assert listed([f"c{j}" for j in range(20_000)], 100).endswith("c99 and 19,900 more")
 
 
 def test_a_repeated_name_among_very_many_is_found_at_once(tmp_path):

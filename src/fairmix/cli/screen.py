@@ -166,10 +166,10 @@ def wrapped(text: str, title: str = "") -> str:
     )
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], most: int = LISTED) -> str:
     """Names, not more than a person reads."""
-    shown = ", ".join(names[:LISTED])
-    return shown if len(names) <= LISTED else f"{shown} and {len(names) - LISTED} more"
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
 def counted(counts: Mapping[str, int]) -> str:

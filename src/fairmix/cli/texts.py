@@ -10,7 +10,7 @@ from fairmix.cli.auditing import judged_counts
 from fairmix.cli.choosing import Choice
 from fairmix.cli.files import DROP_ROWS, InputFiles
 from fairmix.cli.fitting import Fit
-from fairmix.cli.screen import LISTED, WIDTH, counted, wrapped
+from fairmix.cli.screen import LISTED, WIDTH, counted, listed, wrapped
 from fairmix.criteria import LIMITS, Limit, MinBalance, MinRatio, best_balance
 from fairmix.input.groups import listed_groups
 from fairmix.input.guesses import FEATURES
@@ -23,6 +23,8 @@ from fairmix.results.text import aligned, cell, rows_text, shortened
 from fairmix.results.verdict import MISSED, NO_BOUND, NOT_JUDGED, Verdict
 from fairmix.studies import Comparison, ParetoFront
 
+# Columns of one kind, which are a screen.
+SHOWN_COLUMNS = 100
 # Groups in tables, and characters of their names.
 SHOWN_GROUPS = 24
 LONGEST_NAME = 14
@@ -50,12 +52,12 @@ def columns_text(data: InputFiles) -> str:
                 counted = kind == "categorical" and guess.n_values is not None
                 name = f"{guess.name} ({guess.n_values})" if counted else guess.name
                 by_reason.setdefault(guess.reason, []).append(name)
-        said = [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+        said = [f"{listed(names, SHOWN_COLUMNS)}: {reason}" for reason, names in by_reason.items()]
         lines += _under(f"  {kind:<13}", said)
     by_reason = {}
     for name, reason in data.left_out.items():
         by_reason.setdefault(reason, []).append(name)
-    left_out = [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+    left_out = [f"{listed(names, SHOWN_COLUMNS)}: {reason}" for reason, names in by_reason.items()]
     lines += _under("  left out     ", left_out)
     lines.append("  (to change: --numeric, --categorical or --drop, each with a NAME)")
     return "\n".join(lines) + "\n"

@@ -54,8 +54,8 @@ def as_frame(X: object) -> nw.DataFrame[Any] | None:
 def check_names(table: Any, argument: str) -> None:
     """Refuse names that repeat, or that cannot be written."""
     names = list(table.column_names if isinstance(table, pa.Table) else table.columns)
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
+    if len(set(names)) < len(names):
+        twice = [name for name, times in Counter(names).items() if times > 1]
         raise ValueError(
             f"{argument} has more than one column {twice[0]!r}. Rename one of them: nothing could "
             "tell them apart."

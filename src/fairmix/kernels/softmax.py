@@ -162,7 +162,9 @@ def _exponential(logits: FloatArray, *, top_known: bool, rough: bool) -> FloatAr
     ``top_known``: the largest logit of each row is zero, so what is negligible is known, too.
     """
     if rough:
-        logits = logits.astype(np.float32, copy=False)
+        # What no single number holds is as small, or as large, as an infinite one.
+        with np.errstate(over="ignore"):
+            logits = logits.astype(np.float32, copy=False)
     # A little above the smallest normal number, so that rounding makes nothing denormal.
     lowest = np.log(NEGLIGIBLE) if top_known else np.log(np.finfo(logits.dtype).tiny) + 1
     # A row of equal numbers, because NumPy is three times as slow with a single one.

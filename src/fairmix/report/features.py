@@ -98,12 +98,13 @@ def portraits(
     described = [k for k in range(profile.n_clusters) if fewest[k] >= FEWEST]
     numbers: dict[int, list[Feature]] = {k: [] for k in described}
     categories: dict[int, list[Feature]] = {k: [] for k in described}
+    sizes = tables[0].estimate.sum(axis=0)
     for name, column in profile.numbers.items():
         if column.is_indicator:
             ones = {"1": column.counts * column.means}
             _add(categories, name, ones, column.counts.astype(float), described)
         else:
-            _add_means(numbers, name, column, described, tables[0].estimate.sum(axis=0))
+            _add_means(numbers, name, column, described, sizes)
     for name, levels in profile.categories.items():
         totals = levels.rest + sum(levels.counts.values(), np.zeros_like(levels.rest))
         counts = {category: found.astype(float) for category, found in levels.counts.items()}

@@ -190,9 +190,14 @@ def _alone(
     """How often each column alone guesses right."""
     learned, tried = halves
     found = []
-    for values in () if rows.numeric is None else rows.numeric.T:
-        present = values[learned][~np.isnan(values[learned])]
-        cuts = np.quantile(present, np.arange(1, RANGES) / RANGES) if len(present) else np.zeros(0)
+    numeric = np.empty((rows.n_rows, 0)) if rows.numeric is None else rows.numeric
+    shares = np.arange(1, RANGES) / RANGES
+    # Of all columns at once, because there may be very many; NaN for those with missing values.
+    every = np.quantile(numeric[learned], shares, axis=0)
+    for values, cuts in zip(numeric.T, every.T, strict=True):
+        if np.isnan(cuts).any():
+            present = values[learned][~np.isnan(values[learned])]
+            cuts = np.quantile(present, shares) if len(present) else np.zeros(0)
         cells = np.where(np.isnan(values), RANGES, np.searchsorted(cuts, values, side="right"))
         found.append(_guessed(cells, RANGES + 1, codes, n_groups, learned, tried))
     for values in () if rows.codes is None else rows.codes.T:

@@ -19,6 +19,9 @@ TAB_SUFFIX = ".tsv"
 # Bytes that are decoded at once, of which a row must not have more, and those that are looked at
 # for the delimiter.
 CSV_BYTES = 2**20
+# A column of a batch costs tens of microseconds even with a single row, so that rows of very many
+# columns come together, as far as memory allows.
+BATCH_ROWS, BATCH_BYTES = 64, 2**24
 HEAD_BYTES = 2**16
 UTF8, UTF16 = "utf-8", "utf-16"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -131,18 +134,22 @@ class TextFile:
 
     def _stream(self, types: dict[str, pa.DataType] | None) -> Any:
         """A stream of batches; ``types`` of the columns to read, None for a guess at all."""
+        wide = BATCH_ROWS * sum(len(name) + 1 for name in self.header)
         return pcsv.open_csv(
             self.file.stream(),
             # `n_jobs` alone decides how many threads there are, and those work on blocks.
             read_options=pcsv.ReadOptions(
-                block_size=CSV_BYTES, use_threads=False, encoding=self.encoding
+                block_size=max(CSV_BYTES, min(wide, BATCH_BYTES)),
+                use_threads=False,
+                encoding=self.encoding,
             ),
             parse_options=pcsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
             convert_options=pcsv.ConvertOptions(
                 column_types=types,
                 include_columns=list(types or ()),
                 strings_can_be_null=True,
-                null_values=self.dialect.nulls,
+                # A guess keeps them for each type that it tries, which is 15 KB for every column.
+                null_values=self.dialect.nulls if types else [],
             ),
         )
 
@@ -181,7 +188,9 @@ def _delimiter(file: File, head: bytes, encoding: str) -> str:
 def _check_header(file: TextFile, first: pa.RecordBatch) -> None:
     """Refuse a file whose first line holds values: it would lose a row and have odd names."""
     for name, column in zip(file.names, first.columns, strict=True):
-        if column.type == pa.string() and pc.any(pc.equal(_trimmed(column), name)).as_py():
+        if column.type != pa.string() or name in file.dialect.nulls:
+            continue
+        if pc.any(pc.equal(_trimmed(column), name)).as_py():
             raise pa.ArrowInvalid(
                 f"{name!r} is the name of a column and one of its values, so the first line is "
                 "no header. Put a line with the names of the columns first"
