@@ -91,8 +91,13 @@ def test_what_cannot_be_integrated_out(path):
     failed = run("fit", path, *FIT, "--covariance-type", "full", code=3)
     assert "needs complete rows" in failed.stderr
     assert not Path("results").exists()
-    failed = run("compare", path, "-s", "sex", "--drop", "cluster", code=3)
-    assert COUNTED in failed.stderr
+
+
+def test_methods_that_need_complete_rows_leave_others_out(path):
+    given = ["-s", "sex", "--drop", "cluster", "-k", "2"]
+    found = run("compare", path, *given)
+    assert "Rows without a value are left out: age (2), town (1), member (2)." in found.stderr
+    assert "896 of 900 rows are compared." in found.stderr
 
 
 def test_groups_are_not_guessed(tmp_path, monkeypatch):

@@ -351,6 +351,7 @@ def prefixes(client):
     return set(client.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.task_prefixes]))
 
 
+@pytest.mark.filterwarnings("ignore::fairmix.ColumnWarning")  # it has codes and weights
 def test_a_census_written_by_polars(client, tmp_path, capfd):
     """Dictionaries without the metadata of pandas: Dask knows no categories."""
     # One file by `write_census_like`, the others by Polars, whose strings are longer ones.

@@ -551,6 +551,7 @@ def test_memory_does_not_grow_with_rows(tmp_path):
     assert peaks[1] < peaks[0] + 100
 
 
+@pytest.mark.filterwarnings("ignore::fairmix.ColumnWarning")  # a census has codes and weights
 def test_the_page_on_large_data_runs(tmp_path, monkeypatch):
     text = (Path(__file__).parents[1] / "docs" / "how-to" / "large-data.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)

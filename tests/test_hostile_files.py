@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairmix import FairMixture, load
-from fairmix.cli import app
+from fairmix.cli import app, opening
 from fairmix.datasets import make_grouped_blobs
 from fairmix.tables import FileBlocks, find_files, seal
 from repetition import every_other
@@ -286,7 +286,12 @@ def test_the_command_line_notices_a_file_that_changes(folder, monkeypatch, comma
         monkeypatch.setattr(seal.Stamp, "check", lambda self, path: None)
     other = written(Path("other.csv"), OTHER.assign(cluster=1))
     changing(monkeypatch, lambda: renamed_over(Path("d.csv"), other), 2)
-    words = {"fit": [*FIT, "-o", "out"], "audit": ["-l", "cluster", "-s", "sex", "-o", "a.html"]}
+    # Else all rows stay in memory, and the file is read once.
+    monkeypatch.setattr(opening, "MEMORY", 0)
+    words = {
+        "fit": [*FIT, "--memory", "0", "-o", "out"],
+        "audit": ["-l", "cluster", "-s", "sex", "-o", "a.html"],
+    }
     found = run(command, "d.csv", *words[command])
     assert found.exit_code == 3, found.output
     assert "start again" in found.output

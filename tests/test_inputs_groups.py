@@ -217,7 +217,7 @@ def test_weights_that_add_up_to_one_meet_the_bound():
 
 def test_a_hundred_thousand_categories():
     table = pd.DataFrame({"a": np.arange(100_000).astype(str)})
-    with warned(UNSETTLED):
+    with warned(UNSETTLED, "Of more than 256 categories each: 'a'"):
         model = fit(None, table=table, fairness_strength=0, max_iter=1)
     assert len(model.categories_[0]) == 100_000
     assert_sound(model, 100_000)
@@ -226,5 +226,8 @@ def test_a_hundred_thousand_categories():
 def test_more_categories_than_files_may_hold(tmp_path):
     path = tmp_path / "many.csv"
     path.write_text("a\n" + "\n".join(f"x{i}" for i in range(MAX_LEVELS + 1)))
-    with pytest.raises(ValueError, match=f"more than {MAX_LEVELS} categories"):
+    with (
+        warned("Of more than 256 categories each: 'a'"),
+        pytest.raises(ValueError, match=f"more than {MAX_LEVELS} categories"),
+    ):
         fit(None, table=path)

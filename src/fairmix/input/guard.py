@@ -23,6 +23,7 @@ __all__ = ["ColumnWarning", "guard_columns"]
 LOOK = 10_000
 # Kinds of numbers that are worth a word. A constant is harmless, and an empty column an error.
 SUSPECTS = ("identifier-like", "code", "date", "weight")
+SHOWN = 10  # columns that a warning names
 # Types whose values nobody has called categories.
 PLAIN_TEXT = (nw.String, nw.Object)
 
@@ -54,11 +55,12 @@ def guard_columns(frame: nw.DataFrame[Any] | None, categorical_features: object)
     left_out = [name for name, guess in guesses.items() if _hopeless(guess, columns[name].dtype)]
     # As long as something is left to cluster by.
     left_out = left_out if len(left_out) < len(columns) else []
-    said = [f"{name!r} is left out: {guesses[name].reason}." for name in left_out]
+    said = [f"{name!r} is left out: {guesses[name].reason}." for name in left_out[:SHOWN]]
+    said += [f"{len(left_out) - SHOWN} more are left out."] if len(left_out) > SHOWN else []
     others = [guess for guess in guesses.values() if guess.name not in left_out]
     odd = [guess for guess in others if guess.kind in SUSPECTS and guess.numbers]
     if odd:
-        each = listed([f"{guess.name!r} ({guess.kind}: {guess.reason})" for guess in odd])
+        each = _few([f"{guess.name!r} ({guess.kind}: {guess.reason})" for guess in odd])
         said.append(f"Clustered by as numbers: {each}. Drop what is no feature.")
     many = [guess.name for guess in others if not guess.numbers and guess.n_values is None]
     if many:
@@ -66,7 +68,7 @@ def guard_columns(frame: nw.DataFrame[Any] | None, categorical_features: object)
     # An empty text may well be a category.
     marks = {guess.name: [mark for mark in guess.marks if mark] for guess in others}
     if any(marks.values()):
-        each = listed(
+        each = _few(
             [f"{n!r} ({', '.join(map(repr, found))})" for n, found in marks.items() if found]
         )
         said.append(f"Marks that seem to stand for missing values: {each}. Put None for them.")
@@ -75,6 +77,12 @@ def guard_columns(frame: nw.DataFrame[Any] | None, categorical_features: object)
     if said:
         notify(f"X has columns that look like no features. {' '.join(said)}", ColumnWarning)
     return tuple(left_out)
+
+
+def _few(said: list[str]) -> str:
+    """What is said of columns, not more than a person reads."""
+    more = f" and {len(said) - SHOWN} more" if len(said) > SHOWN else ""
+    return ", ".join(said[:SHOWN]) + more
 
 
 def _hopeless(guess: Guess, dtype: Any) -> bool:
