@@ -124,6 +124,31 @@ def test_pipes_devices_and_folders_are_refused_at_once(tmp_path, data):
     assert "Traceback" not in done.stderr
 
 
+# Pipes made here: as root, who writes over a device of the system ends it for everybody.
+OVER = {
+    "p.csv": ["predict", "m.fairmix", "d.csv", "--out", "p.csv"],
+    "p.html": ["audit", "d.csv", "-l", "cluster", "-s", "sex", "-o", "p.html"],
+    "metrics.json": ["fit", "d.csv", *FIT, "-o", "."],
+    "front.json": ["pareto", "d.csv", "-s", "sex", "-o", "."],
+}
+
+
+@pytest.mark.parametrize("pipe", OVER)
+def test_a_pipe_is_no_output(folder, pipe):
+    os.mkfifo(pipe)
+    found = run(*OVER[pipe], "--force")
+    assert found.exit_code == 2, found.output
+    assert "is no regular file" in " ".join(found.output.split())
+    assert Path(pipe).is_fifo()
+
+
+def test_a_model_is_not_saved_over_a_pipe(tmp_path, saved):
+    os.mkfifo(tmp_path / "pipe.fairmix")
+    with pytest.raises(ValueError, match="is no regular file, and a new file would take"):
+        load(saved).save(tmp_path / "pipe.fairmix")
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe.fairmix"]
+
+
 def test_a_pipe_in_a_folder_is_refused(tmp_path):
     FRAME.to_csv(tmp_path / "a.csv", index=False)
     os.mkfifo(tmp_path / "b.csv")

@@ -162,6 +162,43 @@ def test_no_order_reaches_a_terminal_from_data(tmp_path, monkeypatch):
     assert "\x1b" not in found.output
 
 
+def test_no_order_reaches_a_terminal_from_words():
+    fit = ["fit", "d.csv", "-s", "sex"]
+    out = ["predict", "m.fairmix", "d.csv", "--out", "\x9b"]
+    for words in ([*fit, "\x9b"], [*fit, "-k", "\x9b"], [*fit, "--margin", "\x9b"], out):
+        found = run(*words)
+        assert found.exit_code == 2
+        assert clean(found.output) == found.output
+        assert r"\x9b" in found.output
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["predict", "m.fairmix", "d.csv", "--out", f"{LONG}.csv"], "File name too long"),
+        (["fit", "d.csv", "-s", "sex", "-k", "2", "--no-front", "-o", LONG], "File name too long"),
+        (["audit", "d.csv", "-s", "sex", "-l", LONG], "has no such column"),
+        (
+            ["fit", "d.csv", "-s", "sex", "-k", "2", "--no-front", "--hold-out", "1e-320"],
+            "--hold-out 9.99989e-321: no row of 200 is held out",
+        ),
+        (["fit", "d.csv", "-s", "sex", "--subsample", "inf"], "Got inf instead"),
+        (["fit", "d.csv", "-s", "sex", "--batch-size", "1" + "0" * 400], "Got inf instead"),
+    ],
+    ids=["predict", "fit", "labels", "held out", "subsample", "batch size"],
+)
+def test_names_and_numbers_beyond_their_limits(tmp_path, monkeypatch, words, match):
+    monkeypatch.chdir(tmp_path)
+    FRAME.to_csv("d.csv", index=False)
+    model().fit(FRAME, sensitive_features="sex").save("m.fairmix")
+    found = run(*words)
+    assert found.exit_code in (2, 3), (found.output, found.exception)
+    assert match in " ".join(found.output.split())
+
+
 @pytest.mark.parametrize("metadata", [{"facts": 3}, {"sensitive": 3}, {"facts": {"x": {"y": "z"}}}])
 def test_metadata_may_be_anything(tmp_path, monkeypatch, metadata):
     monkeypatch.chdir(tmp_path)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairmix.cli.screen import listed
+from fairmix.system.files import exists
 from fairmix.tables import (
     Dialect,
     FileBlocks,
@@ -60,7 +61,7 @@ def labels_beside(
     known = column_names(find_files(data)[0], dialect)
     if labels in known:
         return None
-    if not Path(labels).exists():
+    if not exists(Path(labels)):
         raise ValueError(
             f"--labels {labels}: {data} has no such column, and there is no such file. It has "
             f"{listed(known)}."

@@ -250,7 +250,13 @@ def fit_data(
     certificate = None
     if data.hold_out:
         # The limit is on all rows, of which only this share is held out.
-        X, groups = sampled(data, held_rows, round(CERTIFIED_ROWS / data.hold_out))
+        at_most = min(CERTIFIED_ROWS / data.hold_out, data.n_rows)
+        X, groups = sampled(data, held_rows, round(at_most))
+        if not len(X):
+            raise ValueError(
+                f"--hold-out {data.hold_out:g}: no row of {data.n_rows:,} is held out. Give a "
+                "larger share."
+            )
         certificate = _certify(model, X, groups)
     # One sample for both, which is one more reading of large files.
     X, groups = sampled(data, fit_rows, FRONT_ROWS)

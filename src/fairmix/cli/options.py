@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from fairmix.cli.screen import BOUND_MISSED, Screen, in_options
+from fairmix.system.clean import clean
 
 if TYPE_CHECKING:
     from fairmix import FairMixture
@@ -355,7 +356,8 @@ def read_clusters(given: str) -> int | None:
     if given == AUTO:
         return None
     if not given.isdecimal() or int(given) < 1:
-        raise typer.BadParameter(f"--clusters {given}: give a number of at least 1, or auto.")
+        said = clean(given)
+        raise typer.BadParameter(f"--clusters {said}: give a number of at least 1, or auto.")
     return int(given)
 
 
@@ -380,7 +382,8 @@ def read_margin(given: str) -> float | str:
     try:
         return float(given)
     except ValueError:
-        raise typer.BadParameter(f"--margin {given}: give a number, or chance.") from None
+        said = clean(given)
+        raise typer.BadParameter(f"--margin {said}: give a number, or chance.") from None
 
 
 def read_limit(
@@ -448,7 +451,7 @@ def be_strict(screen: Screen, verdict: Verdict, min_group_size: int | None) -> N
 def read_rows(given: float | None) -> float | None:
     """A number of rows, or a share of all below 1."""
     # The estimator tells rows from shares by type, and an option is always read as a float.
-    return int(given) if given is not None and given >= 1 and given == int(given) else given
+    return int(given) if given is not None and given >= 1 and given.is_integer() else given
 
 
 def make_estimator(n_components: int | None, **settings: Any) -> FairMixture:

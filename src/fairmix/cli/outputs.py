@@ -10,17 +10,23 @@ from pathlib import Path
 import typer
 
 from fairmix.export.labels import LABEL_SUFFIXES
-from fairmix.system.files import replacing, temporary_path
+from fairmix.system.clean import clean
+from fairmix.system.files import exists, refuse_special, replacing, temporary_path
 from fairmix.system.signals import together
 from fairmix.tables import find_files
 
 
 def refuse_existing(paths: Sequence[Path], force: bool) -> None:
-    """Refuse to write over files unless told to."""
-    existing = [path for path in paths if path.exists()]
+    """Refuse to write over files unless told to, and over what is no file at all."""
+    for path in paths:
+        try:
+            refuse_special(path)
+        except ValueError as error:
+            raise typer.BadParameter(clean(str(error))) from error
+    existing = [path for path in paths if exists(path)]
     if existing and not force:
         raise typer.BadParameter(
-            f"{existing[0]} exists. Give --force to write over it, or another --out."
+            f"{clean(str(existing[0]))} exists. Give --force to write over it, or another --out."
         )
 
 
@@ -34,17 +40,18 @@ def refuse_inputs(outputs: Sequence[Path], data: str, *others: Path | str) -> No
     inputs += map(Path, others)
     for out in outputs:
         # By identity: links, hard links and ./ name the same file in other words.
-        if out.exists() and any(file.exists() and out.samefile(file) for file in inputs):
+        if exists(out) and any(exists(file) and out.samefile(file) for file in inputs):
             raise typer.BadParameter(
-                f"{out} is read by this command, so it is not written over. Give another --out."
+                f"{clean(str(out))} is read by this command, so it is not written over. Give "
+                "another --out."
             )
 
 
 @contextmanager
 def folder_of(target: Path) -> Iterator[Path]:
     """A temporary folder beside the target, whose files move there at the end."""
-    if target.exists() and not target.is_dir():
-        raise typer.BadParameter(f"{target} is a file. Give --out a folder.")
+    if exists(target) and not target.is_dir():
+        raise typer.BadParameter(f"{clean(str(target))} is a file. Give --out a folder.")
     target = target.absolute()
     part = temporary_path(target)
     try:
@@ -84,4 +91,5 @@ def file_of(target: Path) -> Iterator[Path]:
 def check_label_suffix(path: Path) -> None:
     """Refuse names of label files that tell no format."""
     if path.suffix not in LABEL_SUFFIXES:
-        raise typer.BadParameter(f"--out {path}: give a name that ends in .parquet or .csv.")
+        said = clean(str(path))
+        raise typer.BadParameter(f"--out {said}: give a name that ends in .parquet or .csv.")

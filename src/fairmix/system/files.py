@@ -11,6 +11,28 @@ from pathlib import Path
 from fairmix.system.signals import together
 
 
+def exists(path: Path) -> bool:
+    """Whether there is such a file; a name that is too long for one is none.
+
+    Examples
+    --------
+    >>> exists(Path()), exists(Path("x" * 5000))
+    (True, False)
+    """
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def refuse_special(target: Path) -> None:
+    """Refuse to put a file in the place of a device or a pipe: a rename would end it for all."""
+    if exists(target) and not (target.is_file() or target.is_dir()):
+        raise ValueError(
+            f"{target} is no regular file, and a new file would take its place. Give another name."
+        )
+
+
 def temporary_path(target: Path) -> Path:
     """A hidden name beside the target, on the same file system, so that a rename is one step."""
     # By process and thread, so that nobody else writes to it. The suffix stays the last, because
@@ -37,6 +59,7 @@ def replacing(target: Path) -> Iterator[Path]:
     (False, '0.01')
     """
     target = target.absolute()
+    refuse_special(target)
     part = temporary_path(target)
     try:
         yield part
