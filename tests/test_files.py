@@ -558,7 +558,7 @@ def test_the_page_on_large_data_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec("\n".join(blocks), names)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     assert names["model"].gap_ <= 0.01
     assert pq.read_table(tmp_path / "labels.parquet").num_rows == 20_000
     assert not (tmp_path / "census.checkpoint").exists()
