@@ -106,7 +106,7 @@ def test_growth_has_every_method_and_its_points(tiny_run):
     assert list(found) == TINY
     growth = found["growth"]["ratios"]
     assert {r["name"].split(", ", 1)[1] for r in growth} == set(page.COLORS)
-    assert {r["bound"] for r in growth if r["name"].startswith("pass in N, fairmix")} == {1.02}
+    assert {r["bound"] for r in growth if r["name"].startswith("pass in N, fairmix")} == {1.03}
     assert all(len(r["details"]["sizes"]) == len(r["details"]["seconds"]) == 2 for r in growth)
     picture = tiny_run[0] / "growth.svg"
     page.draw(found, picture)
