@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
@@ -322,6 +322,7 @@ def test_variational_predict_is_the_map_of_the_fit(blobs):
     max_gap=st.sampled_from([0.0, 0.1, 1.0]),
     seed=st.integers(0, 100),
 )
+@example(sizes=[1, 1, 1, 2, 2], batch_size=2, max_gap=0.0, seed=0)  # more batches than mass
 def test_marginals_hold(sizes, batch_size, max_gap, seed):
     rng = np.random.default_rng(seed)
     codes = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))

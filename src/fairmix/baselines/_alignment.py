@@ -106,6 +106,8 @@ def make_batches(
     # Python's whole numbers, because a number of batches times the total
     # may not be exact as a float.
     total = int(ends[0][-1])
+    # Each has some mass, which is a whole number: few rows may not do for as many batches.
+    n_batches = min(n_batches, total)
     cuts = np.array([number * total // n_batches for number in range(n_batches + 1)], np.float64)
     parts = [_slices(rows, end, cuts) for rows, end in zip(members, ends, strict=True)]
     return [Batch([p[b][0] for p in parts], [p[b][1] for p in parts]) for b in range(n_batches)]
