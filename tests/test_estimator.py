@@ -95,6 +95,7 @@ def test_adult_categorical_columns(adult):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::fairmix.ColumnWarning")  # of "?", which the paper counts
 def test_adult_mixed_columns(adult):
     table = adult.raw.mixed()
     for j, name in enumerate(adult.raw.feature_names):

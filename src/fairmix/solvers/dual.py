@@ -18,6 +18,7 @@ the labels themselves.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Self, cast
 
@@ -28,7 +29,16 @@ from fairmix.criteria.bounds import within
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray, Logits
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers._base import Beginning, Callback, ClimbOnly, Solution, Status, Task, enough
+from fairmix.solvers._base import (
+    Beginning,
+    Callback,
+    ClimbOnly,
+    Iteration,
+    Solution,
+    Status,
+    Task,
+    enough,
+)
 from fairmix.solvers.levelling import Levelling
 from fairmix.solvers.objective import Objective, Point
 from fairmix.solvers.polish import Polish
@@ -233,6 +243,7 @@ class Dual(ClimbOnly):
         waited = 0
         # Batches differ, and with them the values that follow.
         close = self.tol * (FINISHED if steps == 1 else 1.0)
+        reach = REACH
         for _ in range(self.max_iter):
             totals = tilt.table.softmax_pass(
                 tilt.sweep(logits, self.temperature, alpha=1.0 if one_pass else 0.0)
@@ -251,13 +262,16 @@ class Dual(ClimbOnly):
                 if value > highest or not one_pass:
                     best, reached = Beginning(theta, tilt.multipliers), value
                 highest = max(highest, value)
-            past = recorder.rows[-1 - steps].objective if len(recorder.rows) > steps else np.inf
+            past, before = _ago(recorder.rows, steps), _ago(recorder.rows, 2 * steps)
             residual = tilt.residual(rates, totals, self.temperature, self.constraint)
             settled = residual < CLOSE and abs(value - past) < close
             if settled or waited >= self.patience * steps:
                 status = Status.CONVERGED
                 break
-            tilt = tilt.step(rates, totals, self.temperature, self.constraint, REACH)
+            if abs(value - before) < close < abs(value - past):
+                # Of few rows, a cold step may overshoot and the next one lead back, for ever.
+                reach /= 2
+            tilt = tilt.step(rates, totals, self.temperature, self.constraint, reach)
             if missing < READY:
                 if not one_pass:
                     totals = table.softmax_pass(tilt.e_step(logits, self.temperature))
@@ -308,3 +322,8 @@ def _density_weights(mixture: Mixture, table: Rowlike, theta: FloatArray) -> Flo
         mass = table.softmax_pass(Sweep(mixture.logits(theta), alpha=0.0)).mass.sum(axis=0)
         theta = mixture.with_weights(theta, mass / mass.sum())
     return theta
+
+
+def _ago(rows: Sequence[Iteration], iterations: int) -> float:
+    """The objective so many iterations ago."""
+    return rows[-1 - iterations].objective if len(rows) > iterations else np.inf
