@@ -51,7 +51,7 @@ GROUPS: dict[str, Row] = {
         check=names("0 & 0", "0 & 1", "1 & 0", "1 & 1"),
         settings={"fairness_strength": 0},
     ),
-    "a group of one row": Odd(lambda: ["a"] * (N - 1) + ["b"], (UNSETTLED,)),
+    "a group of one row": Odd(lambda: ["a"] * (N - 1) + ["b"]),
     "as many groups as clusters of three": Odd(lambda: np.arange(N) % 3),
     "one group": Bad(lambda: ["a"] * N, "one group only, 'a'"),
     "too few": Bad(lambda: G[:5], "has 5 rows, the data has 60"),
