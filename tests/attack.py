@@ -213,8 +213,9 @@ class Reading:
                 cluster = re.match(r"cluster (\S+?)(?:,|$)", texts["place"])
                 group = bar.find("b")[0].text
                 table.lowest[group] = texts["number"], texts["word"], cluster and cluster[1]
-        self._verdict(table, self.root.find(_class="sentence")[0].text)
-        most = re.search(r"The groups differ most in cluster (\S+), which", self.words)
+        box = self.root.find(_class="verdict")[0]
+        self._verdict(table, " ".join(p.text for p in box.find("p")[:2]))
+        most = re.search(r"groups differ most in cluster (\S+)(?: \([^)]*\))?, which", self.words)
         table.most = most and most[1]
         said = re.search(r"show a gap below ([\d.]+); this one is (below|above) that", self.words)
         table.usual = said and (float(said[1]), said[2])

@@ -152,11 +152,19 @@ def test_fit_of_files_neither_copies_nor_loads_them(folder, monkeypatch):
 
 def test_auto_chooses_the_number_of_clusters(folder):
     given = ["--max-gap", "0.3", "--no-front", "--numeric", "member", "--drop", "town"]
-    run("fit", "people.csv", "-s", "sex", "--drop", "cluster", "-k", "auto", *given)
+    found = run("fit", "people.csv", "-s", "sex", "--drop", "cluster", "-k", "auto", *given)
     metrics = json.loads(Path("results/metrics.json").read_text("utf-8"))
     assert metrics["data"]["numeric"] == ["age", "income", "member"]
     assert 2 <= metrics["n_clusters"] <= 10
     assert load("results/model.fairmix").n_components == metrics["n_clusters"]
+    # Table, choice and reason are on the screen and in the report, as is how sure it is.
+    words = " ".join(found.stdout.split())
+    reason = f"{metrics['n_clusters']} has the lowest BIC."
+    page = Path("results/report.html").read_text("utf-8")
+    assert "clusters BIC above the best" in words
+    for text in (reason, " of the rows alone choose "):
+        assert text in words
+        assert text in " ".join(page.split("How the number of clusters was chosen")[1].split())
 
 
 def test_strict_json_and_quiet(folder):

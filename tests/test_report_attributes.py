@@ -76,7 +76,7 @@ def test_every_attribute_has_a_block_and_the_box_names_the_worst():
     top = re.search(r"<header>(.*?)</header>", page, flags=re.DOTALL).group(1)
     assert 'class="verdict missed"' in top
     assert "The bound is missed for region, and met for sex." in Page(page).words
-    assert "Farthest from it is region. The bound is missed" in Page(page).words
+    assert "Farthest from it is region. The smallest ratio" in Page(page).words
     sex, region = blocks(page)
     assert 'class="verdict met"' in sex
     assert 'class="verdict missed"' in region

@@ -195,8 +195,8 @@ def test_gaps_of_rows_without_a_table_are_rounded_up(number, sizes, rows, text):
         (97, 100, "above 95%"),
         (3, 100, "below 5%"),
         (46, 100, "50 ± 5%"),
-        (460, 1000, "46 ± 0.5%"),
-        (4600, 10_000, "46 ± 0.05%"),
+        (460, 1000, "46%"),
+        (4600, 10_000, "46.0%"),
     ],
 )
 def test_shares_have_steps_of_ten_rows(inside, rows, text):

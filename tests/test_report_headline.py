@@ -48,8 +48,13 @@ def test_the_first_sentence_says_it_as_a_person_would(case):
     lines = [cell.text for cell in page.root.find("td")]
     assert f"{float(low):.1f}%" in lines
     assert f"{float(high):.1f}%" in lines
-    # The definition is below it.
+    # The definition is below it, and nothing says again where the groups differ.
     assert page.root.find(_class="sentence")[0].text in page.words
+    box = page.root.find(_class="verdict")[0].text
+    assert len(PLACE.findall(box)) == 1
+    if case == "held out missed":
+        # The cluster is of the rows of the fit, and what is missed has its figure, too.
+        assert re.search(r"\(gap 0\.0\d+, gap on held-out rows 0\.1\d+\); at most 0\.02", headline)
 
 
 def test_the_page_has_the_words_that_it_explains():

@@ -48,10 +48,11 @@ class Choice:
     @property
     def halves(self) -> tuple[int, ...]:
         """The best number of each half alone."""
-        return tuple(
-            min(self.bics, key=lambda number, half=half: self.bics[number][half])  # type: ignore[misc]
-            for half in range(HALVES)
-        )
+        bests = []
+        for half in range(HALVES):
+            own = {number: found[half] for number, found in self.bics.items()}
+            bests.append(min(own, key=own.__getitem__))
+        return tuple(bests)
 
     @property
     def close(self) -> tuple[int, ...]:
@@ -61,8 +62,11 @@ class Choice:
 
     @property
     def reason(self) -> str:
-        """Why, and how sure it is."""
-        said = f"{self.best} has the lowest BIC of plain mixtures of {self.n_rows:,} rows."
+        """Why, and how sure it is.
+
+        Without the number of rows: beside those of a report it could tell how few are in a group.
+        """
+        said = f"{self.best} has the lowest BIC."
         if self.best == max(self.bics):
             said += (
                 " It is the largest number that was tried: the data single out none. Choose by "
@@ -72,10 +76,10 @@ class Choice:
             said += f" Hardly worse: {', '.join(map(str, self.close))}."
         if set(self.halves) != {self.best}:
             said += (
-                f" The two halves of these rows alone choose {' and '.join(map(str, self.halves))}."
+                f" The two halves of the rows alone choose {' and '.join(map(str, self.halves))}."
             )
         else:
-            said += " Both halves of these rows alone choose it, too."
+            said += " Both halves of the rows alone choose it, too."
         return said
 
     def to_dict(self) -> dict[str, Any]:

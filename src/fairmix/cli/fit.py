@@ -155,6 +155,7 @@ def _write(found: Fit, folder: Path) -> None:
         columns=data.guesses,
         proxies=found.proxies,
         choice=None if found.choice is None else found.choice.totals,
+        why="" if found.choice is None else found.choice.reason,
     )
     (folder / REPORT).write_text(page, encoding="utf-8")
     (folder / METRICS).write_text(json_text(found.metrics()) + "\n", encoding="utf-8")

@@ -108,6 +108,8 @@ PARAMETERS = (
     *("covariance_type", "n_init", "batch_size"),
 )
 VALUE = r"=['\"]?([\w.]*\w)['\"]?"
+# In their order, of which the first that fits is taken.
+PHRASE = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, PHRASES))})(?!\w)(?:{VALUE})?")
 NAMED = re.compile(
     rf"(?<![\w-])`?(?:({'|'.join(PARAMETERS)})(?![\w-])(?:{VALUE})?|({'|'.join(WORDS)}){VALUE})`?"
 )
@@ -121,10 +123,11 @@ def in_options(text: str) -> str:
     >>> in_options("Set handle_unknown='ignore', or lower min_group_size=30.")
     'Set --unknown ignore, or lower --min-group-size 30.'
     """
-    for name, option in PHRASES.items():
-        found = rf"(?<![\w-]){re.escape(name)}(?!\w)(?:{VALUE})?"
-        text = re.sub(found, lambda m, o=option: f"{o} {m[1] or ''}".strip(), text)  # type: ignore[misc]
-    return NAMED.sub(_option, text)
+    return NAMED.sub(_option, PHRASE.sub(_phrase, text))
+
+
+def _phrase(found: re.Match[str]) -> str:
+    return f"{PHRASES[found[1]]} {found[2] or ''}".strip()
 
 
 def _option(found: re.Match[str]) -> str:

@@ -108,7 +108,8 @@ def choice_text(choice: Choice) -> str:
     for number, total in choice.totals.items():
         mark = "chosen" if number == choice.best else ""
         rows.append([str(number), f"{total:,.0f}", f"{total - least:,.0f}", mark])
-    return f"{aligned(rows, words=(3,))}\n{wrapped(choice.reason)}\n"
+    head = f"Plain mixtures of {choice.n_rows:,} rows"
+    return f"{head}\n{aligned(rows, words=(3,))}\n{wrapped(choice.reason)}\n"
 
 
 def proxies_text(proxies: Mapping[str, Proxies]) -> list[str]:

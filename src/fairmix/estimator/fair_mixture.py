@@ -311,7 +311,7 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         fit this is. 0 without groups.
     lower_bound_ : float
         The objective reached.
-    lower_bounds_ : ndarray of shape (n_iter_,)
+    lower_bounds_ : ndarray of shape (`n_iter_`,)
         The objective at each iteration.
     history_ : structured ndarray
         One row per iteration: objective, log_likelihood, gap and balance (of the

@@ -44,7 +44,7 @@ def proxy_rows(proxies: Proxies) -> dict[str, Any] | None:
     Examples
     --------
     >>> proxy_rows(Proxies("sex", {"title": 0.98}, 0.99, 0.5, 2000))["columns"]
-    [{'name': 'title', 'right': '98 ± 0.5%'}]
+    [{'name': 'title', 'right': '98%'}]
     """
     rows = proxies.smallest
     together = share_of(proxies.together * rows, rows)

@@ -63,6 +63,8 @@ TRIES = 4  # clusters that are tried to make up for another; the first nearly al
 # What a count is changed by until it is open over 5 rows, the most telling first.
 CHANGES = (5, -5, 4, 3, 2, 1, -1, -2, -3, -4)
 STEPS = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2)  # what shares are rounded to multiples of
+# Decimals of a percentage that say themselves that it is rounded to such a step.
+DIGITS = {0.01: 0, 0.001: 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -471,12 +473,14 @@ class Share:
 
     @property
     def text(self) -> str:
-        """In percent, with half a step on either side."""
+        """In percent, with half a step on either side, unless that is what the digits say."""
         half = amount(50 * self.step)
         if self.shown == 0:
             return f"below {half}%"
         if self.shown == 1:
             return f"above {amount(100 - 50 * self.step)}%"
+        if self.step in DIGITS:
+            return f"{100 * self.shown:.{DIGITS[self.step]}f}%"
         return f"{amount(100 * self.shown)} ± {half}%"
 
     @property

@@ -79,6 +79,7 @@ def render(
     columns: Sequence[Guess] = (),
     proxies: Mapping[str, Proxies] | None = None,
     choice: Mapping[int, float] | None = None,
+    why: str = "",
 ) -> str:
     """The report as one HTML file that needs nothing else: no network, no other file.
 
@@ -111,6 +112,8 @@ def render(
         How well columns tell the groups, by attribute; of `fairmix.results.proxies`.
     choice : mapping of int to float, default=None
         The criterion that the number of clusters was chosen by, lower is better, of each number.
+    why : str, default=""
+        Why that number was chosen, and how sure it is.
 
     Returns
     -------
@@ -166,6 +169,7 @@ def render(
         "portraits": described,
         "names": names,
         "choice": choice_rows(choice, alone=alone),
+        "why": why,
         "described": bool(profile.numbers or profile.categories),
         "front": None if front is None else _front(front, model, shown, tables, alone, charts),
         "data_facts": data_facts(parts, facts or {}),

@@ -87,9 +87,15 @@ def smallest_ratio_text(safe: SafeCounts) -> str:
 
 
 def ratio_notes(
-    profile: Profile, safe: SafeCounts, verdict: Verdict, of: str = "labels"
+    profile: Profile,
+    safe: SafeCounts,
+    verdict: Verdict,
+    told: tuple[int, int, int] | None = None,
 ) -> tuple[str, ...]:
-    """The smallest ratio and where it is; and whether a rule that is met allows it to be small."""
+    """The smallest ratio and where it is; and whether a rule that is met allows it to be small.
+
+    ``told`` are a cluster and two groups whose ratio the reader knows.
+    """
 
     def where(table: FloatArray) -> tuple[int, int, int]:
         lowest, cluster, other = _lowest(table)
@@ -106,14 +112,15 @@ def ratio_notes(
         if text != HIDDEN:
             notes = [f"{SMALLEST} is {text}."]
     else:
-        g, k, _ = place
-        there = _place(safe, *place, profile.clusters, profile.groups)
-        # The sentence of such a rule has named the figure already.
-        named = verdict.parameter == "min_ratio" and verdict.met is not None and of == "labels"
-        notes = [f"It is in {there}." if named else f"{SMALLEST} is {text}, in {there}."]
+        g, k, other = place
+        notes = []
+        if told != (k, g, other):
+            there = _place(safe, *place, profile.clusters, profile.groups)
+            notes = [f"{SMALLEST} is {text}, in {there}."]
         if word == FAILS:
-            notes[0] += (
-                f" That cluster has {percent(safe.sizes[k] / safe.counts.sum())} of the rows; "
+            notes.append(
+                f"Cluster {cut(str(profile.clusters[k]))} has "
+                f"{percent(safe.sizes[k] / safe.counts.sum())} of the rows; "
                 f"{percent(safe.counts[g, k] / safe.sizes[k])} of them are "
                 f"{cut(profile.groups[g])}, against "
                 f"{percent(safe.group_sizes[g] / safe.counts.sum())} of all rows."

@@ -51,7 +51,6 @@ __all__ = [
     "label_gap",
     "observed_text",
     "soft_gap",
-    "spoken",
     "unjudged_text",
 ]
 
@@ -188,7 +187,8 @@ def box(
             said = "The bound is not judged: fewer than two groups have enough rows."
         return Box("measured", said, unjudged, said)
     on_ratio = verdict.at_least or verdict.met is None
-    place = spoken(profile, safe, criterion, on_ratio=on_ratio, names=names or {})
+    worst = _worst(safe, criterion, on_ratio=on_ratio)
+    place = _spoken(profile, safe, worst, names or {})
     if verdict.word == NOT_JUDGED:
         said = "The bound is not judged: fewer than two groups have enough rows."
         headline = f"{said[:-1]}; those that are shown are least even in {place}."
@@ -196,8 +196,8 @@ def box(
     notes = (
         *unjudged,
         # Beside a bound on a ratio, the largest difference would only distract.
-        *(() if verdict.at_least else _where(profile, safe, criterion)),
-        *ratio_notes(profile, safe, verdict, "labels" if model is None else model.gap_of),
+        *(() if verdict.at_least else _where(profile, safe, criterion, worst)),
+        *ratio_notes(profile, safe, verdict, worst),
         *_by_chance(safe, verdict, criterion),
         *_certified(certificate),
     )
@@ -223,34 +223,42 @@ def box(
     # A certificate of a plain model has no bound to be compared with.
     held = None if certificate is None or certificate.verdict.bound == np.inf else certificate
     allowed = _allowed(verdict, safe, shows_sizes=not hidden)
-    found = _against_bound(verdict, measure, text, allowed, held, notes)
-    title = found.sentence.split(f": {measure}")[0]
-    return replace(found, headline=_headline(title, place, text, verdict, model))
+    state, title, fresh, more = _against_bound(verdict, held)
+    asked = f"the bound is {verdict.bound:g}"
+    if verdict.at_least:
+        asked = f"at least {verdict.bound:g} is asked for"
+    both = f"{text} on the rows of the fit and {fresh} on held-out rows" if fresh else text
+    sentence = f"{_capital(measure)} is {both}, and {asked}{allowed}."
+    headline = _headline(title, place, text, fresh, verdict, model)
+    return Box(state, sentence, (*more, *notes), headline)
 
 
 def _headline(
-    title: str, place: str, text: str, verdict: Verdict, model: FairMixture | None
+    title: str, place: str, text: str, fresh: str, verdict: Verdict, model: FairMixture | None
 ) -> str:
     """The verdict, the worst cluster, and what was asked for, in one sentence."""
+    # The cluster is one of the rows of the fit, which held-out rows are not.
+    fit = "on the rows of the fit"
+    here = "the groups"
+    if fresh:
+        here = f"{'there' if title.endswith(fit) else fit} the groups"
     if model is not None and model.gap_of == "probabilities":
-        return f"{title}, for probabilities; by labels the groups differ most in {place}."
+        return f"{title}, for probabilities; by labels {here} differ most in {place}."
+    figures = "" if verdict.parameter == "min_ratio" else f"{verdict.noun} {text}"
+    if fresh:
+        figures += f"{', ' if figures else ''}{verdict.noun} on held-out rows {fresh}"
+    told = f" ({figures})" if figures else ""
     if verdict.at_least:
-        noun = "" if verdict.parameter == "min_ratio" else f" ({verdict.noun} {text})"
         asked = f"at least {verdict.bound:g} was asked for"
-        return f"{title}: the groups are least even in {place}{noun}; {asked}."
-    asked = f"at most {verdict.bound:g} was asked for"
-    return f"{title}: the groups differ most in {place} (gap {text}); {asked}."
+        return f"{title}: {here} are least even in {place}{told}; {asked}."
+    return f"{title}: {here} differ most in {place}{told}; at most {verdict.bound:g} was asked for."
 
 
-def spoken(
-    profile: Profile,
-    safe: SafeCounts,
-    criterion: str,
-    *,
-    on_ratio: bool,
-    names: Mapping[str, str],
-) -> str:
-    """The cluster in which groups differ most, with both rates and their ratio, where shown."""
+def _worst(safe: SafeCounts, criterion: str, *, on_ratio: bool) -> tuple[int, int, int] | None:
+    """The cluster in which groups differ most, and the groups with the smallest and largest rate.
+
+    None where that is hidden.
+    """
 
     def where(table: FloatArray) -> tuple[int, int, int]:
         rates = _rates(table)
@@ -263,9 +271,19 @@ def spoken(
         return k, int(rates[:, k].argmin()), int(rates[:, k].argmax())
 
     found = safe.tell(where)
-    if found is None or safe.pool[found[0]]:
+    return None if found is None or safe.pool[found[0]] else found
+
+
+def _spoken(
+    profile: Profile,
+    safe: SafeCounts,
+    worst: tuple[int, int, int] | None,
+    names: Mapping[str, str],
+) -> str:
+    """A cluster, with both rates and their ratio."""
+    if worst is None:
         return "a cluster whose counts are hidden"
-    k, low, high = found
+    k, low, high = worst
     rates = safe.counts[:, k] / safe.group_sizes
     cluster = str(profile.clusters[k])
     name = f" ({names[cluster]})" if names.get(cluster) else ""
@@ -355,22 +373,17 @@ def soft_gap(model: FairMixture, safe: SafeCounts) -> str:
 
 
 def _against_bound(
-    verdict: Verdict,
-    measure: str,
-    text: str,
-    allowed: str,
-    held: Certificate | None,
-    notes: tuple[str, ...],
-) -> Box:
-    """The verdict on the rows of the report and, where some were held out, on those."""
+    verdict: Verdict, held: Certificate | None
+) -> tuple[str, str, str, tuple[str, ...]]:
+    """The verdict on the rows of the report and, where some were held out, on those.
+
+    The state of the box, the verdict in words, the figure of the held-out rows where it is judged,
+    and notes on them.
+    """
     state = {MET: "met", MET_FOR_JUDGED: "partly", MISSED: "missed"}[verdict.word]
     title = f"The bound is {verdict.word}"
-    asked = f"the bound is {verdict.bound:g}"
-    if verdict.at_least:
-        asked = f"at least {verdict.bound:g} is asked for"
-    asked += allowed
     if held is None:
-        return Box(state, f"{title}: {measure} is {text}, and {asked}.", notes)
+        return state, title, "", ()
     fresh = held.verdict
     if verdict.holds and held.by_chance:
         state = "chance"
@@ -385,6 +398,8 @@ def _against_bound(
     elif verdict.holds and fresh.word == NOT_JUDGED:
         state = "measured"
         title += " on the rows of the fit; held-out rows are too few to judge"
+    seen = ""
+    notes: tuple[str, ...] = ()
     if fresh.met is not None:
         cap = max(fresh.bound, fresh.resolution) if fresh.holds else np.inf
         seen = (
@@ -392,13 +407,12 @@ def _against_bound(
             if fresh.at_least
             else rounded_up(fresh.value, held_sizes(held), cap=cap)
         )
-        text += f" on the rows of the fit and {seen} on held-out rows"
-        notes = (*_explained(held), *notes)
+        notes = _explained(held)
     # Those of the fit have been named already.
     left = unjudged_text({n: k for n, k in fresh.unjudged.items() if n not in verdict.unjudged})
     if left:
         notes = (f"Not judged among the held-out rows: {left}.", *notes)
-    return Box(state, f"{title}: {measure} is {text}, and {asked}.", notes)
+    return state, title, seen, notes
 
 
 def _allowed(verdict: Verdict, safe: SafeCounts, *, shows_sizes: bool) -> str:
@@ -451,8 +465,10 @@ def unjudged_text(unjudged: Mapping[str, int]) -> str:
     return ", ".join(named[:LISTED]) + left
 
 
-def _where(profile: Profile, safe: SafeCounts, criterion: str) -> tuple[str, ...]:
-    """Where the groups differ most, in words."""
+def _where(
+    profile: Profile, safe: SafeCounts, criterion: str, told: tuple[int, int, int] | None
+) -> tuple[str, ...]:
+    """Where the groups differ most, in words, unless the headline has told of that cluster."""
 
     def most(table: FloatArray) -> int:
         rates = _rates(table)
@@ -464,10 +480,12 @@ def _where(profile: Profile, safe: SafeCounts, criterion: str) -> tuple[str, ...
         return ("The groups differ most in a cluster whose counts are hidden.",)
     if k < 0:
         return ()
+    note = CRITERIA[criterion].note(len(profile.groups))
+    if told is not None and told[0] == k:
+        return (note,) if note else ()
     rates = safe.counts[:, k] / safe.group_sizes
     # In the order of the tables, not by size: the sentence takes no side.
     first, second = sorted((int(rates.argmin()), int(rates.argmax())))
-    note = CRITERIA[criterion].note(len(profile.groups))
     return (
         f"The groups differ most in cluster {cut(profile.clusters[k])}, which holds "
         f"{percent(rates[first])} of {cut(profile.groups[first])} and "
