@@ -127,6 +127,7 @@ def test_trusted_types_are_all_that_estimators_hold(people):
 
 def test_a_file_opens_with_these_types(model, people, tmp_path):
     skops_io = pytest.importorskip("skops.io", reason="skops is not installed")
+    model.predict(people[["age", "income"]])  # a model that was used is no other
     skops_io.dump(model, tmp_path / "model.skops")
     again = skops_io.load(tmp_path / "model.skops", trusted=SKOPS_TYPES)
     X = people[["age", "income"]]

@@ -98,6 +98,12 @@ class Model:
         # Kept, so that predictions of few rows need not make its weights again.
         return LogitMap(self.logits, self.offsets)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What is made of it stays behind: a file must not depend on what the model was asked for,
+        # and not every format takes the keys of the map.
+        made = ("logits", "_label_map")
+        return {name: value for name, value in vars(self).items() if name not in made}
+
     @property
     def places_aside(self) -> bool:
         """Whether an aware map can place rows of no group that is judged."""
