@@ -284,7 +284,7 @@ def test_fresh_rows_that_equal_training_rows_stay_silent(sizes, skew, single):
 
 def test_more_rows_than_are_kept(monkeypatch):
     monkeypatch.setattr("fairmix.results.freshness.KEPT", 100)
-    monkeypatch.setattr("fairmix.results.freshness.PART_ROWS", 300)
+    monkeypatch.setattr("fairmix.tables.hashes.PART_ROWS", 300)
     rng = np.random.default_rng(3)
     X = rng.normal(size=(2000, 2))
     seen = TrainingRows.of(MemoryStore(Rows(X, None)))

@@ -49,9 +49,38 @@ def test_the_package_does_not_load_the_command_line():
 
 
 def test_a_model_loads_no_optional_package():
-    loaded = loaded_after("from fairmix import FairMixture")
+    # Who loads a model to predict does not pay for what only a fit, or a file, needs.
+    late = ("sklearn.cluster", "sklearn.linear_model", "pyarrow.parquet", "pyarrow.csv")
+    code = f"import sys; assert sys.modules.keys().isdisjoint({late})"
+    loaded = loaded_after(f"from fairmix import FairMixture\n{code}")
     assert "sklearn" in loaded
     assert not loaded & {"dask", "distributed", "matplotlib", "onnx", "ot", "polars", "typer"}
+
+
+# Where pandas is installed, scikit-learn loads it, and it loads Arrow.
+WITHOUT_PANDAS = """
+import sys
+class WithoutPandas:
+    def find_spec(name, path=None, target=None):
+        if name == "pandas":
+            raise ImportError(name)
+sys.meta_path.insert(0, WithoutPandas)
+import numpy as np
+from fairmix import FairMixture
+X = np.random.default_rng(0).normal(size=(80, 1)).round(1)
+one, other = X[:, 0] < 0.3, X[:, 0] < -0.3
+for groups in (one, np.where(one, "f", "m"), np.stack([one, other], axis=1)):
+    model = FairMixture(2, max_gap=0.5, max_iter=2, tol=1, n_init=1, random_state=0)
+    model.fit(X, sensitive_features=groups, sample_weight=np.ones(80))
+    model.predict(X, sensitive_features=groups)
+    model.fairness_report(X, groups, n_boot=2)
+"""
+
+
+def test_arrays_do_without_arrow():
+    # Only then the label of each row, which is Arrow's work: the line before it can fail.
+    code = "assert 'pyarrow' not in sys.modules\nmodel.fit(X, sensitive_features=X[:, 0])"
+    assert "pyarrow" in loaded_after(f"{WITHOUT_PANDAS}{code}")
 
 
 @pytest.mark.parametrize("name", fairmix.__all__)

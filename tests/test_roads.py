@@ -1,7 +1,6 @@
 """The same rows by every road: the labels have the same bits, and everything has the same names."""
 
 import gzip
-import sys
 import warnings
 from contextlib import contextmanager
 from decimal import Decimal
@@ -585,17 +584,6 @@ def test_weights_by_name_in_a_stream_of_batches(people):
         inner = part.drop(columns="w")
         other.partial_fit(inner, sensitive_features="sex", sample_weight=part["w"])
     assert np.array_equal(one.means_, other.means_)
-
-
-def test_pyarrow_data_sets_are_not_imported(tmp_path):
-    import subprocess
-
-    script = (
-        "import sys, numpy as np; from fairmix import FairMixture\n"
-        "FairMixture(1).fit(np.zeros((9, 1)) + np.arange(9)[:, None])\n"
-        "sys.exit('pyarrow.dataset' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_a_source_of_files_takes_a_list(people, expected, tmp_path):

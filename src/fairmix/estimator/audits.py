@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
@@ -23,9 +21,9 @@ from fairmix.input.frames import Reader, Roles, weight_column
 from fairmix.kernels.totals import Chunk, FloatArray, IntArray, Rows
 from fairmix.mixture.model import Model
 from fairmix.results.fitted import Fitted
-from fairmix.results.freshness import Hashes, row_hashes
+from fairmix.system.arrow import pa, pq
 from fairmix.system.files import replacing
-from fairmix.tables import BLOCK_ROWS, Frame, PathLike
+from fairmix.tables import BLOCK_ROWS, Frame, Hashes, PathLike, row_hashes
 
 
 class Fit(NamedTuple):

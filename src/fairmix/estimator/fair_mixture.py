@@ -81,14 +81,13 @@ from fairmix.results.fairness import (
     fairness_table,
 )
 from fairmix.results.fitted import Fitted
-from fairmix.results.freshness import row_hashes
 from fairmix.results.held_out import certify_held_out
 from fairmix.solvers import SOLVERS
 from fairmix.system.autologging import without_autologging
 from fairmix.system.files import replacing
 from fairmix.system.notices import notify
 from fairmix.system.threads import n_threads, one_blas_thread
-from fairmix.tables import MemoryStore, PathLike, Ties, is_path
+from fairmix.tables import MemoryStore, PathLike, Ties, is_path, row_hashes
 
 # One for each row, or the name of a column; None: all rows count alike.
 Weight = ArrayLike | str | None

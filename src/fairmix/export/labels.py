@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pcsv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
+
+from fairmix.system.arrow import pa, pcsv, pq
 
 # Labels are written in pieces of this many rows: a row group of 4 MB, which is large enough to be
 # read fast and small enough to wait in memory.

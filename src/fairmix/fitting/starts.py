@@ -7,11 +7,10 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmix.input.columns import Columns
@@ -21,6 +20,9 @@ from fairmix.mixture.families import Family, shape_of
 from fairmix.mixture.mixture import Mixture
 from fairmix.system.threads import one_thread
 from fairmix.tables import MemoryStore, Store, Table
+
+if TYPE_CHECKING:
+    from sklearn.cluster import KMeans
 
 Start = Literal["paper", "kmeans", "random"]
 
@@ -298,6 +300,9 @@ def _kmeans(
     runs: int,
     random: bool = False,
 ) -> KMeans:
+    # Late, because who loads a model has no need of it, and it loads half of scikit-learn.
+    from sklearn.cluster import KMeans
+
     # A seed, because scikit-learn takes no Generator.
     seed = int(rng.integers(2**31 - 1))
     kmeans = KMeans(

@@ -13,11 +13,11 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairmix.input.groups import MISSING, encode_labels, listed
 from fairmix.kernels.totals import FloatArray, IntArray, Rows
+from fairmix.system.arrow import is_arrow, pa
 from fairmix.tables import index_columns
 
 # Kinds of NumPy's types that are numbers.
@@ -33,9 +33,9 @@ def as_frame(X: object) -> nw.DataFrame[Any] | None:
     """X as a data frame, or None when it is none."""
     if isinstance(X, np.ndarray):
         return None  # narwhals would say the same, after tens of microseconds
-    if isinstance(X, pa.RecordBatch):
+    if is_arrow(X) and isinstance(X, pa.RecordBatch):
         X = pa.Table.from_batches([X])
-    if isinstance(X, pa.Table) and (index := index_columns(X.schema)):
+    if is_arrow(X) and isinstance(X, pa.Table) and (index := index_columns(X.schema)):
         # It came from pandas, where the index is no column.
         X = X.drop_columns([name for name in index if name in X.column_names])
     try:
@@ -53,7 +53,7 @@ def as_frame(X: object) -> nw.DataFrame[Any] | None:
 
 def check_names(table: Any, argument: str) -> None:
     """Refuse names that repeat, or that cannot be written."""
-    names = list(table.column_names if isinstance(table, pa.Table) else table.columns)
+    names = list(table.column_names if is_arrow(table) else table.columns)
     if len(set(names)) < len(names):
         twice = [name for name, times in Counter(names).items() if times > 1]
         raise ValueError(
@@ -263,13 +263,13 @@ def _column(X: Tabular, j: int) -> Any:
         return X[:, j]
     native = X.to_native()
     # Arrow itself is several times faster for the small tables that files are read in.
-    return native.column(j) if isinstance(native, pa.Table) else X[:, j]
+    return native.column(j) if is_arrow(native) else X[:, j]
 
 
 def _values(X: Tabular, j: int) -> NDArray[Any]:
     column = _column(X, j)
     # Amounts of money; NumPy would hold each as an object.
-    if isinstance(column, pa.ChunkedArray) and pa.types.is_decimal(column.type):
+    if is_arrow(column) and pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     values = column.to_numpy() if isinstance(column, nw.Series) else np.asarray(column)
     if values.dtype.kind != "O":

@@ -8,8 +8,6 @@ from typing import Any, Protocol, TypeVar
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from fairmix.input.columns import Columns, categorical_positions, category_levels
 from fairmix.input.groups import (
@@ -22,6 +20,7 @@ from fairmix.input.groups import (
     seated_groups,
 )
 from fairmix.kernels.totals import Chunk, FloatArray, IntArray, Rows
+from fairmix.system.arrow import pa, pc
 from fairmix.tables import (
     BlockRows,
     Blocks,

@@ -15,11 +15,10 @@ from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fairmix.kernels.totals import Membership
+from fairmix.system.arrow import is_arrow, pa, pc
 from fairmix.system.notices import notify
 
 __all__ = [
@@ -47,7 +46,7 @@ SEPARATOR = " & "
 # Rows whose codes are translated at once: copies of all would add to the memory of a fit.
 PART_ROWS = 2**20
 # Up to so many kinds of texts, a comparison with each is faster than Arrow.
-FEW_TEXTS = 6
+FEW_VALUES = 6
 # Characters of a name in an error message: of a longer one its beginning says enough.
 LONGEST = 80
 UNKNOWN_TITLE = "group"
@@ -574,15 +573,13 @@ def _columns(data: object, argument: str) -> list[tuple[object, Any]]:
             f"{argument}={data!r} names a column, which works only where X is a table or a path. "
             "Give one label per row here, for example the column itself."
         )
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    # Without narwhals: much faster for the small tables that files are read in.
-    if isinstance(data, pa.Array | pa.ChunkedArray):
-        return [(None, data)]
     if isinstance(data, np.ndarray):
         return _array_columns(data, argument)
-    if isinstance(data, pa.Table):
-        return _nonempty(list(zip(data.column_names, data.columns, strict=True)), argument)
+    # Without narwhals: much faster for the small tables that files are read in.
+    if is_arrow(data):
+        if isinstance(data, pa.Table | pa.RecordBatch):
+            return _nonempty(list(zip(data.schema.names, data.columns, strict=True)), argument)
+        return [(None, data)]
     try:
         native = nw.from_native(data, eager_only=True, allow_series=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -646,9 +643,9 @@ def encode_labels(
 ) -> tuple[Codes, tuple[str, ...]]:
     """Codes and sorted labels of one column; what is missing is -1, or a label of its own."""
     try:
-        codes, found = _factorize_arrow(_as_arrow(values))
+        codes, found = _few_values(values) or _factorize_arrow(_as_arrow(values))
     except UnicodeEncodeError as error:
-        # Arrow holds text as UTF-8, and so do files and screens.
+        # Text is held as UTF-8: by Arrow, files and screens.
         raise ValueError(
             f"{argument} has the label {error.object!r}, which is no text: it holds half of a "
             "character. Rename it."
@@ -673,25 +670,32 @@ def encode_labels(
 def _as_arrow(values: Any) -> Any:
     if isinstance(values, nw.Series):
         values = values.to_arrow()
-    if isinstance(values, np.ndarray) and values.dtype.kind == "U":
-        values = _few_texts(values)
-    if not isinstance(values, pa.Array | pa.ChunkedArray):
-        values = pa.array(values, from_pandas=True)
-    return values
+    return values if is_arrow(values) else pa.array(values, from_pandas=True)
 
 
-def _few_texts(values: NDArray[np.str_]) -> Any:
-    """Texts of few kinds, found one after the other; Arrow takes each text apart."""
-    codes = np.full(len(values), MISSING, dtype=np.int8)
-    found: list[str] = []
-    for _ in range(min(FEW_TEXTS, len(values))):
-        # The smallest code is that of a row without one, so this is the next unknown text.
-        text = values[int(codes.argmin())]
-        codes[values == text] = len(found)
-        found.append(str(text))
-        if codes.min() > MISSING:
-            return pa.DictionaryArray.from_arrays(codes, found)
-    return values
+def _few_values(values: Any) -> tuple[Codes, list[Any]] | None:
+    """Values of few kinds in an array of texts or numbers, found one after the other; else None.
+
+    Arrow takes each text apart, and may not be loaded.
+    """
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "Ubiuf":
+        return None
+    unknown = MISSING - 1
+    codes = np.full(len(values), unknown, dtype=np.int8)
+    if values.dtype.kind == "f":
+        codes[np.isnan(values)] = MISSING
+    found: list[Any] = []
+    while len(codes) and codes.min() == unknown:
+        if len(found) == FEW_VALUES:
+            return None
+        # The smallest code is that of a row without one, so this is the next unknown value.
+        value = values[int(codes.argmin())].item()
+        if isinstance(value, str):
+            value.encode("utf-8")  # refused where it is no text
+        codes[values == value] = len(found)
+        # Zero has no sign.
+        found.append(value + 0.0 if isinstance(value, float) else value)
+    return codes, found
 
 
 def _factorize_arrow(array: Any) -> tuple[NDArray[np.signedinteger[Any]], list[Any]]:
@@ -745,7 +749,7 @@ def _factorize_objects(values: Any, argument: str) -> tuple[Codes, list[Any]]:
     for i, value in enumerate(values):
         plain = value.item() if isinstance(value, np.generic) else value
         # An Arrow column gives scalars of its own, which are equal to no Python value.
-        plain = plain.as_py() if isinstance(plain, pa.Scalar) else plain
+        plain = plain.as_py() if is_arrow(plain) else plain
         try:
             kind = Number if isinstance(plain, Number) else type(plain)
             codes[i] = seen.setdefault((kind, plain), len(found))

@@ -11,10 +11,10 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 
 from fairmix.input.groups import listed
 from fairmix.input.guesses import Guess, guess_table
+from fairmix.system.arrow import pa
 from fairmix.system.notices import notify
 
 __all__ = ["ColumnWarning", "guard_columns"]

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from fairmix.kernels.totals import FloatArray
+from fairmix.system.arrow import pa, pc
 from fairmix.tables import FileBlocks, Frame
 from fairmix.tables.numbers import number_like
 from fairmix.tables.text import NULLS

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
@@ -29,6 +28,7 @@ from fairmix.input.guard import guard_columns
 from fairmix.input.naming import group_columns, group_values, weight_values
 from fairmix.input.sources import FileSource, Opening, Source, in_blocks, open_source
 from fairmix.kernels.totals import FloatArray
+from fairmix.system.arrow import pa
 from fairmix.system.notices import notify
 from fairmix.tables import Frame, Seal, Ties, find_files
 

@@ -15,13 +15,13 @@ from typing import Any, Protocol, Self
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairmix.input.columns import as_frame
 from fairmix.input.frames import Frames
 from fairmix.input.groups import listed
 from fairmix.kernels.totals import IntArray, Rows
+from fairmix.system.arrow import pa
 from fairmix.system.notices import notify
 from fairmix.system.threads import one_blas_thread
 from fairmix.tables import (
@@ -230,7 +230,7 @@ class StreamSource:
     def takes(cls, X: object) -> bool:
         """Whether X gives a stream of Arrow batches, and is no table in memory."""
         # First, because it has the words for a table that cannot be read.
-        if as_frame(X) is not None or isinstance(X, pa.ChunkedArray):
+        if as_frame(X) is not None:
             return False
         if isinstance(_lazy(X), nw.LazyFrame) or _is_dataset(X):
             return True

@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 import narwhals as nw
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairmix.input.columns import CATEGORICAL_DTYPES, as_frame
@@ -19,6 +18,7 @@ from fairmix.input.groups import (
     label_columns,
     match_groups,
 )
+from fairmix.system.arrow import pa
 
 __all__ = ["Categories", "Numbers", "Profile", "share_interval"]
 

@@ -15,6 +15,7 @@ from fairmix.tables._base import (
 )
 from fairmix.tables.batches import Batches, Part
 from fairmix.tables.files import FileBlocks, Frame
+from fairmix.tables.hashes import Hashes, row_hashes
 from fairmix.tables.journal import Journal, read_identity
 from fairmix.tables.locations import File, PathLike, Paths, dataset_files, find_files, is_path
 from fairmix.tables.memory import MemoryBlocks
@@ -36,6 +37,7 @@ __all__ = [
     "File",
     "FileBlocks",
     "Frame",
+    "Hashes",
     "Journal",
     "MemoryBlocks",
     "MemoryStore",
@@ -63,6 +65,7 @@ __all__ = [
     "index_columns",
     "is_path",
     "read_identity",
+    "row_hashes",
     "spool_path",
     "spooled",
 ]

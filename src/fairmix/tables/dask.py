@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Generic
 from uuid import uuid4
 
 import numpy as np
-import pyarrow as pa
 
 from fairmix.kernels.totals import IntArray
+from fairmix.system.arrow import pa
 from fairmix.system.threads import Gate, one_blas_thread
 from fairmix.tables._base import (
     BLOCK_ROWS,

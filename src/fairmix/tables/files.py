@@ -10,8 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-import pyarrow as pa
-
+from fairmix.system.arrow import pa
 from fairmix.system.progress import progress
 from fairmix.tables._base import (
     BLOCK_ROWS,

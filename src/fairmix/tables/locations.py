@@ -12,8 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeGuard
 from urllib.parse import unquote
 
-import pyarrow as pa
-
+from fairmix.system.arrow import pa
 from fairmix.system.clean import clean
 
 COMPRESSION = (".gz", ".bz2", ".zst")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from fairmix.system.arrow import pa, pc
 
 # What stands between three digits and the next three in all countries: blanks, also those that do
 # not break a line, and apostrophes.

@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from fairmix.system.arrow import pa, pq
 from fairmix.system.notices import notify
 from fairmix.system.progress import Tick, progress
 from fairmix.tables.locations import File, Paths, find_files

@@ -7,8 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pyarrow as pa
-
+from fairmix.system.arrow import pa
 from fairmix.tables._base import BLOCK_ROWS
 from fairmix.tables.locations import File
 from fairmix.tables.values import value_type, without_views

@@ -7,10 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pcsv
-
+from fairmix.system.arrow import pa, pc, pcsv
 from fairmix.tables.locations import COMPRESSION, File
 
 # What may stand between two values, the most usual first. Every text file but a .tsv is asked.
@@ -29,8 +26,9 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 # calls Latin-1 and has the euro sign; the second reads any bytes.
 FALLBACKS = ("cp1252", "latin-1")
 BLANKS = " \t"
-# Cells that hold no value.
-NULLS = (*pcsv.ConvertOptions().null_values, "<NA>", "?")
+# Cells that hold no value: those of Arrow and pandas, and the mark of many public tables.
+NULLS: tuple[str, ...] = ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan")
+NULLS += ("1.#IND", "1.#QNAN", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "<NA>", "?")
 
 
 @dataclass(frozen=True)

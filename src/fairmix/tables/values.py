@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from fairmix.system.arrow import pa
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
