@@ -64,9 +64,7 @@ None of the three takes a ratio or a Balance as a bound: `AlignedFairKMeans` bou
 judges none of them by it; `FairMixture(min_ratio=...)` and `FairMixture(min_balance=...)` have such
 a bound, and are judged by it.
 
-The front of VFC on Adult varies with the start: over the seeds 0 to 9 with one start, points at the
-same strength differ by about 0.1 % in cost and 0.0009 in gap, and one seed (3) costs 0.7 % more.
-`n_starts` keeps the lowest objective.
+The front of VFC varies with the start; `n_starts` keeps the lowest objective of several.
 
 """
 TITLES = ("data", "groups", "method", "setting", "cost", "gap", "mean gap", "balance", "time")

@@ -53,7 +53,9 @@ def sections(view: View) -> Iterator[str]:
             yield f"\n## {title}\n\n{table(front)}\n"
 
 
-def fit(view: View, assignment: Any, gap_of: Any) -> ParetoFront:
+def fit(
+    view: View, assignment: Any, gap_of: Any, bounds: tuple[float, ...] = MAX_GAPS
+) -> ParetoFront:
     """The front of the bounds."""
     data = prepare(view)
     model = FairMixture(
@@ -64,7 +66,7 @@ def fit(view: View, assignment: Any, gap_of: Any) -> ParetoFront:
         random_state=0,
         n_jobs=-1,
     )
-    return pareto_front(model, data.X, sensitive_features=data.groups, max_gaps=MAX_GAPS)
+    return pareto_front(model, data.X, sensitive_features=data.groups, max_gaps=bounds)
 
 
 def table(front: ParetoFront) -> str:

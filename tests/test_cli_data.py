@@ -2,6 +2,9 @@
 
 import bz2
 import gzip
+import hashlib
+import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,8 @@ from fairmix.datasets import load_adult
 from fairmix.input.guesses import guess_columns
 from fairmix.input.sources import FileSource
 from fairmix.tables import BLOCK_ROWS, FileBlocks
+from fairmix.tables.locations import File
+from repetition import long
 
 HEAD = "age,town,sex\n"
 LINE = "31.5,Oslo,f\n42,Rome,m\n38,Oslo,f\n29,Rome,m\n"
@@ -232,3 +237,57 @@ def test_fit_predict_wants_a_table(tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 2))
     model = FairMixture(2, random_state=0)
     np.testing.assert_array_equal(model.fit_predict(X), model.labels_)
+
+
+def command_line(*words):
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+
+
+@pytest.mark.parametrize(
+    ("command", "suffix"),
+    [
+        *(("fit", suffix) for suffix in (".csv", ".csv.gz", ".parquet")),
+        *(long(*case) for case in (("fit", ".feather"), ("predict", ".csv"), ("predict", ".pq"))),
+    ],
+)
+def test_a_file_that_fits_in_memory_is_read_once(command, suffix, tmp_path, monkeypatch):
+    """Its guesses, codes of numbers, digest and rows are all of the same bytes."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(40, 9, 300).round(1),
+            "member": rng.integers(0, 2, 300),
+            "region_code": rng.integers(1, 5, 300),
+            "sex": np.where(rng.random(300) < 0.4, "f", "m"),
+        }
+    )
+    path = Path(f"people{suffix}")
+    writers = {".feather": frame.to_feather, ".parquet": frame.to_parquet, ".pq": frame.to_parquet}
+    writers.get(suffix, partial(frame.to_csv, index=False))(path)
+    given = ["-s", "sex", "-k", "2", "--max-gap", "0.5", "--no-front"]
+    if command == "predict":
+        command_line("fit", str(path), *given, "-o", "model")
+    opened, random, stream = [], File.random, pa.input_stream
+
+    def at_random(self):
+        found = random(self)
+        opened.append(self.name if isinstance(found, str) else "")
+        return found
+
+    def as_stream(source, **how):
+        opened.append(Path(source).name if isinstance(source, str) else "")
+        return stream(source, **how)
+
+    monkeypatch.setattr(File, "random", at_random)
+    monkeypatch.setattr(pa, "input_stream", as_stream)
+    if command == "fit":
+        command_line("fit", str(path), *given, "-o", "out")
+        found = json.loads(Path("out/metrics.json").read_text("utf-8"))["data"]
+        assert found["categorical"] == ["member", "region_code"]
+        assert found["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    else:
+        command_line("predict", "model/model.fairmix", str(path), "-o", "labels.csv")
+    assert opened.count(path.name) == 1
+    assert opened.count("") > 1

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fairmix import FairMixture, metrics
 from fairmix.cli import app
 from fairmix.cli.demo import DemoCluster, DemoRow, cluster_text, head_text, table_text
+from fairmix.datasets import load_adult, paper_preprocessing
 from generators.demo import printed, shown
 
 README = Path(__file__).parents[1] / "README.md"
@@ -53,6 +55,20 @@ def test_a_small_cluster_that_a_gap_allows_is_told():
         "33.1% of all are women. The gap compares shares of all women and of all men, so it allows "
         "this in a small cluster; min_ratio=0.8 does not."
     )
+
+
+def test_a_row_of_the_readme_is_current():
+    """One fit; the long run makes them all."""
+    adult = load_adult()
+    X = paper_preprocessing(adult.X)
+    rows = {row.method: row for row in rows_of(shown(README.read_text("utf-8")))}
+    labels = FairMixture(10, max_gap=0.01, assignment="aware", random_state=0).fit_predict(
+        X, sensitive_features=adult.sex
+    )
+    known = rows["max_gap=0.01, aware"]
+    assert metrics.clustering_cost(X, labels) == pytest.approx(known.cost, rel=0.01)
+    assert metrics.gap(labels, adult.sex) == pytest.approx(known.gap, abs=0.002)
+    assert metrics.rate_ratio(labels, adult.sex) == pytest.approx(known.ratio, abs=0.03)
 
 
 @pytest.mark.long

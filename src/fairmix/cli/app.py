@@ -7,9 +7,10 @@ wait for scikit-learn.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from fairmix._version import __version__
 from fairmix.cli.audit import audit
@@ -22,6 +23,7 @@ from fairmix.cli.pareto import pareto
 from fairmix.cli.predict import predict
 from fairmix.cli.repair import repair
 from fairmix.cli.reproduce import reproduce
+from fairmix.system.clean import clean
 
 if TYPE_CHECKING:
     from typer.models import CommandInfo
@@ -32,6 +34,20 @@ COMMANDS: dict[str, Callable[..., None]] = {
     command.__name__: command
     for command in (fit, predict, audit, repair, pareto, compare, reproduce, info, demo)
 }
+
+
+class Commands(TyperGroup):
+    """The commands; what they say of a wrong option cannot give orders to a terminal."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            # Typer repeats an option that it does not know as it was typed.
+            if isinstance(said := vars(error).get("message"), str):
+                vars(error)["message"] = clean(said)
+            raise
 
 
 class Application(typer.Typer):
@@ -54,6 +70,7 @@ class Application(typer.Typer):
 # Plain help: the panels of Rich do not fit 80 columns.
 app = Application(
     name="fairmix",
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -16,6 +16,7 @@ from fairmix.cli.files import DROP_ROWS, INTEGRATE, InputFiles
 from fairmix.cli.screen import counted, listed
 from fairmix.input.guesses import FEATURES, MAX_CATEGORIES, Guess, guess_columns
 from fairmix.tables import FileBlocks, Frame, Seal, column_names, find_files
+from fairmix.tables.locations import File
 
 # What a command says about rows, beside the way to read them.
 DATA_SETTINGS = (
@@ -95,7 +96,8 @@ def open_to_fit(path: str, choice: Choice, *, missing: str, **how: Any) -> Input
         ``missing_groups="error"``, rows without a group can only be left out.
     """
     # Before the first look at the files, to be compared after the last.
-    how |= {"seal": Seal.of(find_files(path), shown=how["verbose"])}
+    how |= {"files": _files(path, how)}
+    how |= {"seal": Seal.of(how["files"], shown=how["verbose"])}
     blocks, guesses = _scan(path, choice, how)
     for name in choice.sensitive:
         _check_groups(guesses[name], alone=how.get("missing_groups") != "group")
@@ -144,7 +146,8 @@ def open_for_audit(
         )
         how |= {"beside": beside}
     named = (*choice.sensitive, *choice.labels)
-    how |= {"seal": Seal.of(find_files(path), shown=how["verbose"])}
+    how |= {"files": _files(path, how)}
+    how |= {"seal": Seal.of(how["files"], shown=how["verbose"])}
     blocks, guesses = _scan(path, choice, how, None if all_columns else named)
     for name in named:
         # Unlike a fit, an audit also takes one cluster or one group,
@@ -165,7 +168,8 @@ def open_for_model(
     # A frame of numbers is learned as an array, whose columns have no names of their own.
     names = tuple(model.feature_names_in_.tolist())
     # From the first file's header alone, so that the wrong file is refused before a pass over all.
-    known = column_names(find_files(path)[0], how["dialect"])
+    how |= {"files": _files(path, how)}
+    known = column_names(how["files"][0], how["dialect"])
     lacking = [name for name in (*names, *sensitive) if name not in known]
     if lacking:
         raise ValueError(f"{path} lacks columns of the model: {listed(lacking)}. Add them.")
@@ -187,7 +191,7 @@ def _scan(
     path: str, choice: Choice, how: dict[str, Any], names: Sequence[str] | None = None
 ) -> tuple[FileBlocks, dict[str, Guess]]:
     """The files, and the kinds of their columns or of some; ``how`` learns their marks."""
-    blocks = _blocks(path, choice.text, how)
+    blocks = _blocks(choice.text, how)
     known = blocks.schema.names
     choice.check(path, known)
     # In the order of the file, whatever the order of the options, so that
@@ -206,10 +210,17 @@ def _scan(
     return blocks, guesses
 
 
-def _blocks(path: str, text: Sequence[str], how: dict[str, Any]) -> FileBlocks:
+def _files(path: str, how: dict[str, Any]) -> list[File]:
+    """The files; read into memory, once, if they are small enough for it."""
+    files = find_files(path)
+    small = sum(file.n_bytes for file in files) <= how.get("memory", MEMORY)
+    return [file.loaded() for file in files] if small else files
+
+
+def _blocks(text: Sequence[str], how: dict[str, Any]) -> FileBlocks:
     """The rows, with labels from a file of their own, if there are such."""
     blocks = FileBlocks(
-        path,
+        how["files"],
         text=text,
         dialect=how["dialect"],
         n_jobs=effective_n_jobs(how["n_jobs"]),
@@ -242,6 +253,9 @@ def _data(
         texts = spelled.select(coded).each(lambda frame: frame)
         frames = [_with(frame, text) for frame, text in zip(frames, texts, strict=True)]
     how["frames"] = None if frames is None else tuple(frames)
+    # The rows are in memory by now, or too many for it.
+    for file in how["files"]:
+        file.release()
     return InputFiles(
         name=path,
         blocks=spelled,

@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeGuard
 from urllib.parse import unquote
@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from fairmix.system.arrow import pa
 from fairmix.system.clean import clean
 
-COMPRESSION = (".gz", ".bz2", ".zst")
+COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 PARQUET = (".parquet", ".pq")
 ARROW = (".feather", ".arrow", ".ipc")
 TEXT = (".csv", ".tsv")
@@ -35,6 +35,13 @@ ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 MAGIC = re.compile(r"[*?[]")
 
 
+@dataclass(eq=False)
+class Content:
+    """The bytes of a file in memory, until they are let go (None)."""
+
+    value: pa.Buffer | None
+
+
 @dataclass(frozen=True)
 class File:
     """One file.
@@ -49,12 +56,15 @@ class File:
         None: that of this machine.
     partition : tuple of (str, str or None)
         Columns whose one value the names of folders tell: ``region=north``.
+    content : Content or None
+        Its bytes, where they were read into memory.
     """
 
     path: str
     scheme: str = ""
     filesystem: Any = None
     partition: tuple[tuple[str, str | None], ...] = ()
+    content: Content | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.scheme}{self.path}"
@@ -90,12 +100,29 @@ class File:
         info = self.filesystem.get_file_info(self.path)
         return (int(info.size or 0), int(info.mtime_ns or 0))
 
+    def loaded(self) -> File:
+        """The same file, read once: what follows sees these bytes, until they are let go."""
+        with self.stream(compression=None) as stream:
+            return replace(self, content=Content(stream.read_buffer()))
+
+    def release(self) -> None:
+        """Let bytes in memory go; the file itself is read again from here on."""
+        if self.content is not None:
+            self.content.value = None
+
     def random(self) -> Any:
         """What readers of Arrow take that look for places in a file."""
+        if self.content is not None and self.content.value is not None:
+            return pa.BufferReader(self.content.value)
         return self.path if self.filesystem is None else self.filesystem.open_input_file(self.path)
 
     def stream(self, compression: str | None = "detect") -> Any:
         """The bytes from the first on, without compression unless it is to stay (None)."""
+        if self.content is not None and self.content.value is not None:
+            name = self.name.lower()
+            packed = (codec for mark, codec in COMPRESSION.items() if name.endswith(mark))
+            codec = next(packed, None) if compression else None
+            return pa.input_stream(self.content.value, compression=codec)
         if self.filesystem is None:
             return pa.input_stream(self.path, compression=compression)
         return self.filesystem.open_input_stream(self.path, compression=compression)

@@ -175,7 +175,9 @@ def _arrow_reader(file: File, fields: list[int] | None = None) -> Iterator[Any]:
     # Columns that are not asked for are not even decompressed.
     options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=fields or [])
     # Mapped where it can be: then a batch without compression costs no copy.
-    source = file.random() if file.filesystem is not None else pa.memory_map(file.path)
+    source = file.random()
+    if isinstance(source, str):
+        source = pa.memory_map(source)
     with source, pa.ipc.open_file(source, options=options) as reader:
         yield reader
 
