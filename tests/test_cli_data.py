@@ -270,13 +270,16 @@ def test_a_file_that_fits_in_memory_is_read_once(command, suffix, tmp_path, monk
     if command == "predict":
         command_line("fit", str(path), *given, "-o", "model")
     opened = []
-    for name in ("random", "stream"):
 
-        def reader(self, *how, read=getattr(File, name), **more):
+    def counted(read):
+        def reader(self, *how, **more):
             opened.append("memory" if self.content and self.content.value else self.name)
             return read(self, *how, **more)
 
-        monkeypatch.setattr(File, name, reader)
+        return reader
+
+    monkeypatch.setattr(File, "random", counted(File.random))
+    monkeypatch.setattr(File, "stream", counted(File.stream))
     if command == "fit":
         command_line("fit", str(path), *given, "-o", "out")
         found = json.loads(Path("out/metrics.json").read_text("utf-8"))["data"]
