@@ -8,6 +8,7 @@ import pytest
 PAGES = Path(__file__).parents[1] / "docs" / "how-to"
 # Each page, and what it needs beyond fairmix.
 NEEDED = {
+    "aif360.md": ["aif360.datasets", "aif360.metrics"],
     "fairlearn.md": ["fairlearn"],
     "missing-values.md": [],
     "model-files.md": [],

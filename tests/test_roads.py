@@ -17,6 +17,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmix import FairMixture, FileSource, pareto_front
+from fairmix.tables import find_files
 from repetition import every_other, times
 
 # Two blocks, the second one short.
@@ -391,6 +392,44 @@ def test_a_distant_address(people, expected, tmp_path, monkeypatch):
         model.fit("foo://a")
 
 
+def test_a_bucket(people, expected, tmp_path, monkeypatch):
+    """By the protocol of S3, from a server on this machine: scripts/test --neighbours."""
+    server = pytest.importorskip("moto.server", reason="moto is not installed")
+    from pyarrow import fs
+
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    try:
+        bucket, _ = fs.FileSystem.from_uri("s3://bucket?allow_bucket_creation=true")
+        bucket.create_dir("bucket")
+        hive_by_polars(people, tmp_path, include_key=False)
+        fs.copy_files(str(tmp_path / "hive"), "bucket/hive", destination_filesystem=bucket)
+        with unsettled():
+            model = new_model().fit(
+                "s3://bucket/hive", sensitive_features=GROUPS, sample_weight="w"
+            )
+        check_names(model, expected)
+        assert model.lower_bound_ == expected.lower_bound_
+        told = f"s3://bucket/hive?endpoint_override={host}:{port}&scheme=http"
+        labels = read_labels(model.predict(told, output=tmp_path / "labels"))
+        assert np.array_equal(labels, expected.labels_)
+        files = [f"bucket/hive/region={region}/0.parquet" for region in REGIONS]
+        assert [file.path for file in find_files("s3://bucket/hive/region=*/*.parquet")] == files
+        with pytest.raises(FileNotFoundError, match="'s3://bucket/nothing' matches no file"):
+            model.fit("s3://bucket/nothing")
+    finally:
+        running.stop()
+
+
 # A cluster
 
 
@@ -449,8 +488,30 @@ def test_amounts_of_money(people, tmp_path):
     table = arrow(odd(people)).append_column("owed", amounts)
     pq.write_table(table, tmp_path / "owed.parquet")
     floats = fitted_to(table.set_column(3, "owed", amounts.cast(pa.float64())))
-    for X in (table, tmp_path / "owed.parquet", pl.from_arrow(table)):
+    objects = odd(people).assign(owed=amounts.to_pylist())
+    assert objects["owed"].dtype == object
+    for X in (table, tmp_path / "owed.parquet", pl.from_arrow(table), objects):
         assert np.array_equal(fitted_to(X).means_, floats.means_)
+
+
+def test_amounts_that_hardly_come_back_are_numbers(people):
+    """As texts they would be left out; some may be missing."""
+    amounts = [None if i % 9 == 4 else Decimal(i * i % 997) / 100 for i in range(300)]
+    model = fitted_to(odd(people).assign(owed=amounts))
+    floats = fitted_to(
+        odd(people).assign(owed=[np.nan if a is None else float(a) for a in amounts])
+    )
+    assert model.feature_names_in_.tolist() == ["age", "share", "owed"]
+    assert np.array_equal(model.means_, floats.means_)
+
+
+def test_a_column_without_a_value_is_refused_for_that(people, tmp_path):
+    table = arrow(odd(people)).append_column("gone", pa.nulls(300))
+    pq.write_table(table, tmp_path / "gone.parquet")
+    frame = pl.from_arrow(table)
+    for X in (table, tmp_path / "gone.parquet", frame, frame.lazy(), table.to_pandas()):
+        with pytest.raises(ValueError, match=r"Column '(gone|x2)' of X has no value, all are"):
+            fitted_to(X)
 
 
 def test_whole_numbers_beyond_the_digits_of_a_float(people, tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
@@ -76,10 +77,7 @@ def has_categories(frame: nw.DataFrame[Any] | None, categorical_features: object
     if categorical_features is None:
         return False
     if isinstance(categorical_features, str):
-        # Of each type once: a table may have many columns, and has few types.
-        return frame is not None and any(
-            dtype in CATEGORICAL_DTYPES for dtype in set(frame.schema.values())
-        )
+        return frame is not None and bool(_coded(frame))
     return np.size(np.asarray(categorical_features)) > 0
 
 
@@ -268,8 +266,8 @@ def _column(X: Tabular, j: int) -> Any:
 
 def _values(X: Tabular, j: int) -> NDArray[Any]:
     column = _column(X, j)
-    # Amounts of money; NumPy would hold each as an object.
-    if is_arrow(column) and pa.types.is_decimal(column.type):
+    # NumPy would hold amounts of money as objects, and so it would what has no value at all.
+    if is_arrow(column) and (pa.types.is_decimal(column.type) or pa.types.is_null(column.type)):
         column = column.cast(pa.float64())
     values = column.to_numpy() if isinstance(column, nw.Series) else np.asarray(column)
     if values.dtype.kind != "O":
@@ -279,7 +277,7 @@ def _values(X: Tabular, j: int) -> NDArray[Any]:
         found = pa.array(values, from_pandas=True)
     except pa.ArrowException:
         return values
-    if pa.types.is_decimal(found.type):
+    if pa.types.is_decimal(found.type) or (len(found) and pa.types.is_null(found.type)):
         found = found.cast(pa.float64())
     number = pa.types.is_integer(found.type) or pa.types.is_floating(found.type)
     return found.to_numpy(zero_copy_only=False) if number else values
@@ -299,9 +297,7 @@ def categorical_positions(
             )
         if not isinstance(X, nw.DataFrame):
             return ()
-        dtypes = X.schema.values()
-        coded = {dtype for dtype in set(dtypes) if dtype in CATEGORICAL_DTYPES}
-        return tuple(j for j, dtype in enumerate(dtypes) if dtype in coded)
+        return _coded(X)
     given = np.asarray(chosen)
     if given.size == 0:
         return ()
@@ -326,6 +322,20 @@ def categorical_positions(
     return tuple(sorted(set(positions)))
 
 
+def _coded(frame: nw.DataFrame[Any]) -> tuple[int, ...]:
+    """Positions of the columns whose type says that they hold categories."""
+    dtypes = list(frame.schema.values())
+    # Of each type once: a table may have many columns, and has few types.
+    coded = {dtype for dtype in set(dtypes) if dtype in CATEGORICAL_DTYPES}
+    found = (j for j, dtype in enumerate(dtypes) if dtype in coded)
+    return tuple(j for j in found if dtypes[j] != nw.Object or not _amounts(frame[:, j]))
+
+
+def _amounts(column: nw.Series[Any]) -> bool:
+    """Whether a column of objects holds amounts of money, as databases give them to pandas."""
+    return any(isinstance(value, Decimal) for value in column.drop_nulls().head(1).to_list())
+
+
 def check_types(frame: nw.DataFrame[Any], categorical_features: object) -> None:
     """Refuse columns of dates, lists and the like that are not named as categories."""
     names = tuple(map(str, frame.columns))
@@ -336,7 +346,10 @@ def check_types(frame: nw.DataFrame[Any], categorical_features: object) -> None:
     for j, dtype in enumerate(dtypes):
         odd = dtype in odd_types
         if dtype == nw.Unknown:
-            odd = getattr(frame[:, j].to_native().dtype, "kind", "") not in NUMBERS
+            column = frame[:, j]
+            kind = getattr(getattr(column.to_native(), "dtype", None), "kind", "")
+            # A column without any value has no type, and is refused for that.
+            odd = kind not in NUMBERS and column.null_count() < len(column)
         if odd and j not in categorical:
             raise ValueError(
                 f"{column_title(names[j])} has type {dtype}, not numbers. Convert it, drop it, or "

@@ -87,7 +87,8 @@ def _few(said: list[str]) -> str:
 
 def _hopeless(guess: Guess, dtype: Any) -> bool:
     """Whether a column of text holds more different values than can say anything."""
-    return dtype in PLAIN_TEXT and guess.n_values is None and guess.all_different
+    text = dtype in PLAIN_TEXT and not guess.numbers
+    return text and guess.n_values is None and guess.all_different
 
 
 def _arrow(column: nw.Series[Any]) -> pa.Array | None:
