@@ -378,7 +378,7 @@ def test_a_fit_with_ten_groups_ends_and_says_the_gap_of_its_labels(criterion, as
     assert model.gap_ < 0.6 * measure(plain.labels_, groups)
     # 60 iterations are the most of ten groups; the rest are starts, cooling and the last rows.
     assert model.n_iter_ <= 60
-    assert model.n_passes_ < 350
+    assert model.n_passes_ < 600
 
 
 @pytest.mark.parametrize("assignment", ["aware", long("blind")])

@@ -14,7 +14,8 @@ from fairmix.fitting.search import Search, Walk, swapped
 from fairmix.kernels.totals import Rows
 from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers import SOLVERS, Beginning, Task
+from fairmix.solvers import SOLVERS, Beginning, Solution, Task
+from fairmix.solvers._base import Status
 from fairmix.solvers.objective import Objective
 
 K = 3
@@ -82,19 +83,19 @@ def test_a_search_leaves_a_poor_optimum():
     theta = packed(found, np.array([[0.0, 1.0], [0.0, -1.0], [30.0, 0.0]]))
     alone = SOLVERS["dual"].make(task()).climb(found.objective, Beginning(theta))
     assert sorted(found.mixture.unpack(alone.theta)["means"][:, 0])[1] < 10
-    best = found.run(lambda level: theta)
+    best = found.run(lambda level: theta)[0]
     assert best.objective > alone.objective + 1
     means = sorted(found.mixture.unpack(best.theta)["means"][:, 0])
     np.testing.assert_allclose(means, [0, 20, 40], atol=0.5)
 
 
 def test_a_search_is_no_worse_than_its_starts_and_keeps_its_budget(blobs):
-    policy = Search(climbs_aware=0.5, failures=10**6)
+    policy = Search(climbs_aware=0.9, failures=10**6)
     found = walk(blobs, policy)
     theta = poor_start(found, blobs[0])
-    first = SOLVERS["dual"].make(task(max_iter=policy.start_iterations))
-    assert found.left == 100
-    best = found.run(lambda level: theta)
+    first = SOLVERS["dual"].make(task(max_iter=15))
+    assert found.left == 180
+    best = found.run(lambda level: theta)[0]
     assert best.objective >= first.climb(found.objective, Beginning(theta)).objective
     # The last move, with its detour, may begin with one iteration left.
     assert -policy.move_iterations - policy.detour_iterations <= found.left <= 0
@@ -168,18 +169,19 @@ def test_an_offset_decides_which_cluster_is_the_host(blobs):
         assert swapped(found.mixture, theta, sums, 0, row, offsets, 0.75)[1] == host
 
 
-def test_the_better_half_of_the_starts_goes_on(blobs):
-    """Four, two and one of them; the good one wins."""
-    found = walk(blobs, Search(start_iterations=3))
+def test_moves_begin_at_the_best_of_the_starts(blobs):
+    found = walk(blobs, Search(levels_aware=(0.0,) * 4, climbs_aware=0.6, failures=0))
     good = packed(found, np.array([[0.0, 0.0], [3.0, 3.0], [-3.0, 2.0]]))
     bad = poor_start(found, blobs[0])
-    climbs = []
+    starts, begun = iter([bad, good, bad, bad]), []
     climb = found._climb
-    found._climb = lambda *how: climbs.append(climb(*how)) or climbs[-1]
-    won = found._fastest([Beginning(theta) for theta in (bad, good, bad, bad)])
-    assert len(climbs) == 4 + 2
-    assert max(end.objective for end in climbs) == climbs[4].objective
-    np.testing.assert_array_equal(won.theta, climbs[4].theta)
+    found._climb = lambda at, *how: begun.append(at) or climb(at, *how)
+    found.run(lambda level: next(starts))
+    assert len(begun) == 5
+    np.testing.assert_array_equal(begun[1].theta, good)
+    settled = found.mixture.unpack(begun[4].theta)["means"]
+    near = found.mixture.unpack(climb(begun[1], 15).theta)["means"]
+    np.testing.assert_array_equal(settled, near)
 
 
 @each_family
@@ -211,15 +213,34 @@ def test_a_warm_fit_is_not_below_its_start(blobs):
     assert loose >= tight - 1e-9
 
 
-def test_runners_up_are_the_best_other_ends(blobs):
-    found = walk(blobs, Search(runners_up=2))
+def test_a_search_gives_its_best_ends_without_those_that_led_back(blobs):
+    found = walk(blobs, Search(candidates=3, same=1e-3))
     theta = poor_start(found, blobs[0])
-    best = found.run(lambda level: theta)
-    values = sorted((end.objective for end in found.others), reverse=True)
-    assert values
-    assert [end.objective for end in found.runners_up()] == values[:2]
-    # The best one is none of them, nor is a way back to it.
-    assert all(end is not best for end in found.others)
+    seen, climb = [], found._climb
+    found._climb = lambda *how: seen.append(climb(*how)) or seen[-1]
+    ends = found.run(lambda level: theta)
+    values = [end.objective for end in ends]
+    assert values[0] == max(end.objective for end in seen)
+    assert 2 <= len(values) <= 3
+    assert min(-np.diff(values)) > 1e-3
+
+
+def test_the_end_that_is_best_on_all_rows_goes_on(blobs):
+    """Whatever its value on the few rows of the search."""
+    found = walk(blobs, Search())
+    good = packed(found, np.array([[0.0, 0.0], [3.0, 3.0], [-3.0, 2.0]]))
+    bad = poor_start(found, blobs[0])
+    ends = [
+        Solution(theta, value, Status.CONVERGED, []) for theta, value in ((bad, -1.0), (good, -2.0))
+    ]
+    fit = schedule.Fit(None, schedule.SCHEDULE, np.random.default_rng(0))
+    solver = SOLVERS["dual"].make(task())
+    (first,), (other,) = fit.screened(solver, found.objective, [ends])
+    brief = solver.limited(schedule.SCHEDULE.search.look_iterations)
+    want = [brief.climb(found.objective, Beginning(theta)) for theta in (good, bad)]
+    assert want[0].objective > want[1].objective
+    np.testing.assert_array_equal(first.theta, want[0].theta)
+    np.testing.assert_array_equal(other.theta, want[1].theta)
 
 
 def test_other_ends_are_finished_where_labels_are_poor(blobs, monkeypatch):

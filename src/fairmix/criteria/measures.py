@@ -235,7 +235,7 @@ class WorstPair:
 
     def values(self, rates: FloatArray) -> FloatArray:
         """One number per cluster."""
-        return np.asarray(np.ptp(rates, axis=0))
+        return np.asarray(rates.max(axis=0) - rates.min(axis=0))
 
     def slopes(self, rates: FloatArray) -> FloatArray:
         """Plus one at the largest rate, minus one at the smallest."""

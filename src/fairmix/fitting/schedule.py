@@ -26,7 +26,7 @@ from fairmix.criteria import (
     Seminorm,
     limit_of,
 )
-from fairmix.fitting.search import Search, Walk
+from fairmix.fitting.search import Search, Walk, height
 from fairmix.fitting.starts import KMEANS_RUNS, START_ROWS, Level, Start, start
 from fairmix.input.columns import Columns
 from fairmix.input.groups import MissingGroups, Seats
@@ -311,11 +311,13 @@ def solve(
         if warm is None:
             rows, single = SCHEDULE.search.rows, mixture.family.takes_single
             levels = [ground.rates.sample(rows, fit.rng, single=single)]
-            starts, spare = fit.searched(recipe, task, mixture, levels[0])
+            found = fit.searched(recipe, task, mixture, levels[0])
         near = fit.near(ground.rates)
         if objective.fair_table is None:
             # Cold rates of few rows say less and less of those of all.
             solver = solver.closing()
+        if warm is None:
+            starts, spare = fit.screened(solver, Objective(mixture, near), found)
         if SCHEDULE.is_large(objective.table):
             starts, spare = fit.approached(recipe, task, mixture, [*levels, near], starts), []
             if objective.fair_table is None:
@@ -442,12 +444,19 @@ class Fit:
         *,
         runs: int = KMEANS_RUNS,
         level: Level | None = None,
+        seen: int = START_ROWS,
     ) -> FloatArray:
         """Parameters to begin with, from the rows of a table."""
         store = table.store.sample(self.schedule.start_rows, self.rng)
-        how = self.settings.start
         return start(
-            mixture, store.rows, how=how, rng=self.rng, weight=store.weight, runs=runs, level=level
+            mixture,
+            store.rows,
+            how=self.settings.start,
+            rng=self.rng,
+            weight=store.weight,
+            runs=runs,
+            level=level,
+            seen=seen,
         )
 
     def starts(self, solver: Solver, objective: Objective, table: Table) -> Iterator[Beginning]:
@@ -475,18 +484,37 @@ class Fit:
 
     def searched(
         self, recipe: Recipe, task: Task, mixture: Mixture, table: Table
-    ) -> tuple[list[Beginning], list[Beginning]]:
-        """The ends of ``n_init`` searches on few rows, and what else they came across."""
+    ) -> list[list[Solution]]:
+        """The best ends of ``n_init`` searches on few rows."""
         search, small = self.schedule.search, Objective(mixture, table)
         walks = [
             Walk(search, recipe, task, small, table, self.rng) for _ in range(self.settings.n_init)
         ]
-        ends = [
-            walk.run(lambda level: self.start(mixture, table, runs=1, level=level))
+        return [
+            walk.run(
+                lambda level: self.start(
+                    mixture, table, runs=1, level=level, seen=search.start_rows
+                )
+            )
             for walk in walks
         ]
-        spare = [end for walk in walks for end in walk.runners_up()]
-        return [Beginning.at(end) for end in ends], [Beginning.at(end) for end in spare]
+
+    def screened(
+        self, solver: Solver, objective: Objective, found: list[list[Solution]]
+    ) -> tuple[list[Beginning], list[Beginning]]:
+        """Of each search the end that is best on more rows, and the others, best first."""
+        brief = solver.limited(self.schedule.search.look_iterations)
+        firsts, others = [], []
+        for ends in found:
+            if len(ends) == 1:
+                firsts += ends
+                continue
+            looks = [brief.climb(objective, Beginning.at(end)) for end in ends]
+            looks.sort(key=height, reverse=True)
+            firsts.append(looks[0])
+            others += looks[1:]
+        others.sort(key=height, reverse=True)
+        return [Beginning.at(end) for end in firsts], [Beginning.at(end) for end in others]
 
     def near(self, table: Table) -> Table:
         """The table or, where it has many more rows than it takes, a sample of it."""

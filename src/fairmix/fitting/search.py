@@ -4,9 +4,9 @@ A climb ends in the nearest optimum, and most are poor, above all those of a bli
 all rows are climbed, a few of them are, again and again.
 
 First come several starts, which differ in how much of what the groups tell of the rows is taken
-from them before k-means: all of it suits a bound of zero, nothing a loose one. After each round of
-short climbs the better half goes on. From the last one a move leads away, a short climb follows,
-and its end is kept if it is better. There are two kinds of moves.
+from them before k-means: all of it suits a bound of zero, nothing a loose one. From the best end of
+their climbs a move leads away, a short climb follows, and its end is kept if it is better. There
+are two kinds of moves.
 
 - A swap takes a random cluster away and puts it at a random row, with the tilt of the cluster that
   the row belonged to.
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cmp_to_key
 from itertools import count
 
 import numpy as np
@@ -43,18 +42,18 @@ class Search:
     rows : int
         Rows that it sees, at most.
     levels_aware, levels_blind : tuple of float
-        Of each start, the share of what groups tell of the rows that is taken from them before
-        k-means (`fairmix.fitting.starts.Level`). A bound costs a blind map more, so its starts are
-        closer to level.
-    start_iterations : int
-        How long each start is climbed before the better half goes on, until one is left.
+        Starts, which share half of all iterations: of each, the share of what groups tell of the
+        rows that is taken from them before k-means (`fairmix.fitting.starts.Level`). A bound costs
+        a blind map more, so its starts are closer to level.
+    start_rows : int
+        Rows that k-means sees, at most; the others go to the nearest centre.
     settle_iterations : int
         The best of them is climbed so much longer before it is moved.
     move_iterations : int
         Iterations after a move.
     climbs_aware, climbs_blind : float
         All iterations of a search, in units of the most that a climb may take. A blind map has
-        more optima, and needs more to leave them.
+        more optima, and takes longer to rates that are allowed.
     least_gain : float
         Gain of the objective per row for which a move is kept. Many moves lead back to where they
         came from, with the clusters in another order, and rounding must not decide between the two.
@@ -62,8 +61,11 @@ class Search:
         Points in a row that are no better before a climb ends.
     failures : int
         Moves in a row that gain nothing before a search ends.
-    runners_up : int
-        Other ends that are finished where the labels of the best one are poor.
+    same : float
+        Ends whose objective differs by less, per row, count as one.
+    candidates, look_iterations : int
+        The best ends, at most so many, are climbed on all rows, or on many more than those of the
+        search, for so many iterations before one is chosen: few rows rank them by chance.
     detour_every : int
         Each so many moves, one is a detour; the others are swaps.
     detour_iterations : int
@@ -78,10 +80,10 @@ class Search:
 
     # One block.
     rows: int = 16_384
-    # Decision record 0019 has what other numbers cost and bring.
+    # Decision records 0019, 0023 and 0026 have what other numbers cost and bring.
     levels_aware: tuple[float, ...] = (0.0, 0.0, 0.5, 0.8, 1.0, 1.0)
-    levels_blind: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0, 0.8, 1.0)
-    start_iterations: int = 10
+    levels_blind: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
+    start_rows: int = 4_096
     settle_iterations: int = 15
     move_iterations: int = 18
     climbs_aware: float = 0.9
@@ -89,7 +91,9 @@ class Search:
     least_gain: float = 1e-4
     patience: int = 15
     failures: int = 8
-    runners_up: int = 3
+    same: float = 1e-3
+    candidates: int = 3
+    look_iterations: int = 6
     detour_every: int = 4
     detour_iterations: int = 8
     tighter: float = 0.3
@@ -116,7 +120,6 @@ class Walk:
     rng: np.random.Generator
     rows: Rows = field(init=False)
     known: FloatArray = field(init=False)
-    others: list[Solution] = field(init=False)
     left: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -125,7 +128,6 @@ class Walk:
         # All of them, so nothing is drawn; where they were elsewhere, they are in memory now.
         self.rows = self.table.store.sample(self.table.n_rows, self.rng).rows
         self.known = known_groups(self.table)
-        self.others = []
         self.left = self.policy.iterations(self.recipe, self.task)
 
     @property
@@ -133,13 +135,17 @@ class Walk:
         """That of the climbs."""
         return self.objective.mixture
 
-    def run(self, start: Callable[[Level], FloatArray]) -> Solution:
-        """The best end of all climbs; ``start`` draws parameters to begin with."""
+    def run(self, start: Callable[[Level], FloatArray]) -> list[Solution]:
+        """The best ends of all climbs, best first; ``start`` draws parameters to begin with."""
         policy = self.policy
         levels = policy.levels_aware if self.task.aware else policy.levels_blind
         begun = [Beginning(start(Level(self.known, share)), level=share > 0) for share in levels]
         free = self._free_value(begun[0])
-        best = self._climb(self._fastest(begun), policy.settle_iterations)
+        # Half of all iterations: values before rates are allowed say nothing of those at the end.
+        each = max(1, self.left // (2 * len(begun)))
+        ends = [self._climb(at, each) for at in begun]
+        best = self._climb(Beginning.at(max(ends, key=height)), policy.settle_iterations)
+        ends.append(best)
         failed = 0
         for move in count(1):
             if self.left <= 0 or failed >= policy.failures:
@@ -149,14 +155,12 @@ class Walk:
             else:
                 at = self._swap(best)
             end = self._climb(at, policy.move_iterations)
+            ends.append(end)
             if self._gains(end, best):
-                best, other, failed = end, best, 0
+                best, failed = end, 0
             else:
-                other, failed = end, failed + 1
-            # Not where a move has led back.
-            if abs(other.objective - best.objective) > policy.least_gain:
-                self.others.append(other)
-        return best
+                failed += 1
+        return self._different(ends)
 
     def _gains(self, end: Solution, best: Solution) -> bool:
         """Whether an end is better by more than rounding may make it.
@@ -164,20 +168,15 @@ class Walk:
         Where nothing was allowed so far, any value is a gain.
         """
         least = best.objective + self.policy.least_gain
-        return _value(end) > (least, best.history[-1].objective)
+        return height(end) > (least, best.history[-1].objective)
 
-    def runners_up(self) -> list[Solution]:
-        """The best ends but for that of `run`, in case that its labels are poor."""
-        return sorted(self.others, key=_value, reverse=True)[: self.policy.runners_up]
-
-    def _fastest(self, starts: list[Beginning]) -> Beginning:
-        """Of the starts the better half after a short climb, and so on until one is left."""
-        while True:
-            ends = [self._climb(at, self.policy.start_iterations) for at in starts]
-            ends.sort(key=cmp_to_key(lambda a, b: self._gains(b, a) - self._gains(a, b)))
-            starts = [Beginning.at(end) for end in ends[: max(1, len(ends) // 2)]]
-            if len(starts) == 1:
-                return starts[0]
+    def _different(self, ends: list[Solution]) -> list[Solution]:
+        """The best of several ends, best first, without those that led back to a better one."""
+        out: list[Solution] = []
+        for end in sorted(ends, key=height, reverse=True):
+            if not out or out[-1].objective - end.objective > self.policy.same:
+                out.append(end)
+        return out[: self.policy.candidates]
 
     def _climb(self, at: Beginning, iterations: int, bound: float | None = None) -> Solution:
         solver = self._solver(bound)
@@ -254,6 +253,6 @@ def swapped(
     return mixture.maximize(Logits(b, W)), host
 
 
-def _value(end: Solution) -> tuple[float, float]:
+def height(end: Solution) -> tuple[float, float]:
     """Of climbs that met no allowed rates at all, the last value tells."""
     return end.objective, end.history[-1].objective

@@ -79,6 +79,7 @@ def start(
     weight: FloatArray | None = None,
     runs: int = KMEANS_RUNS,
     level: Level | None = None,
+    seen: int = START_ROWS,
 ) -> FloatArray:
     """Initial theta.
 
@@ -101,6 +102,8 @@ def start(
         k-means runs of which the best counts.
     level : Level or None
         Takes from the points what the groups tell of them, for ``"kmeans"``.
+    seen : int
+        Rows that k-means sees, at most; the others go to the nearest centre, for ``"kmeans"``.
     """
     if how == "paper":
         return _paper_start(mixture, rows, weight, rng, runs)
@@ -108,7 +111,12 @@ def start(
     if how == "kmeans" and level is not None:
         points = level(points, weight)
     runs = runs if how == "kmeans" else 1
-    labels = _kmeans(points, mixture.n_components, rng, weight, runs, how == "random").labels_
+    n_rows, few, own = rows.n_rows, points, weight
+    if how == "kmeans" and n_rows > seen:
+        drawn = rng.choice(n_rows, seen, replace=False)
+        few, own = points[drawn], None if weight is None else weight[drawn]
+    kmeans = _kmeans(few, mixture.n_components, rng, own, runs, how == "random")
+    labels = kmeans.labels_ if few is points else kmeans.predict(points)
     return mixture.maximize(_label_sums(mixture.family, rows, labels, weight))
 
 

@@ -74,7 +74,9 @@ class LogitMap:
             if apart:
                 made = [self._apart(weights) for weights in made]
                 # The first column of a design is one, so the product itself lowers the logits.
-                made[0][np.arange(len(made[0])) != self.base, 0] -= LOWERED
+                own = made[0][self.base, 0]
+                made[0][:, 0] -= LOWERED
+                made[0][self.base, 0] = own
             # Rounded last: weights may be large where their differences are small.
             first, *rest = (weights.astype(dtype, copy=False) for weights in made)
             self._made[kind] = Weights(first, rest[0] if rest else None)

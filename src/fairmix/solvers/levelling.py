@@ -48,7 +48,7 @@ class Levelling:
     def follow(self, tilt: Tilt, old: Logits, new: Logits) -> Tilt:
         """The tilt after components have moved, in the proportion in which it levelled the old."""
         whole = self._taken(tilt, old)
-        own = _contrasted(tilt, tilt.offsets - tilt.offsets.mean(axis=1, keepdims=True))
+        own = _contrasted(tilt, _apart(tilt.offsets.T).T)
         size = float(np.vdot(whole, whole))
         if size == 0:
             return tilt
@@ -58,7 +58,12 @@ class Levelling:
     def _taken(self, tilt: Tilt, logits: Logits) -> FloatArray:
         """Offsets that level the logits, (M, K)."""
         # What all clusters share moves no row.
-        return _contrasted(tilt, -self.told @ (logits.W - logits.W.mean(axis=0)).T)
+        return _contrasted(tilt, -self.told @ _apart(logits.W).T)
+
+
+def _apart(values: FloatArray) -> FloatArray:
+    """Values (K, n) less their mean over the clusters."""
+    return np.asarray(values - values.sum(axis=0) / len(values))
 
 
 def _contrasted(tilt: Tilt, offsets: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmix.kernels.totals import FloatArray
+from fairmix.kernels.totals import FloatArray, IntArray
 from fairmix.solvers.local_model import FewGroups, definite
 
 # Steps at most, for each entry. A fit of three groups takes about ten in all (decision record
@@ -25,6 +25,8 @@ STEPS = 6
 # above rounding, far below what rates could show.
 RIDGE = 1e-9
 LEAST_UNIT = 1e-12
+# Guesses of the signs before exact steps. In a fit, nine of ten are right by the third.
+GUESSES = 4
 
 
 def sparse_multipliers(model: FewGroups, amount: float, tol: float) -> FloatArray:
@@ -61,11 +63,15 @@ def _of_two_groups(model: FewGroups, amount: float, tol: float) -> FloatArray:
     n_clusters = rates.shape[1]
     parts = model.curvature.reshape(2, n_clusters, 2, n_clusters)
     H = parts[0, :, 0] - parts[0, :, 1] - parts[1, :, 0] + parts[1, :, 1]
-    # The trace keeps H definite: it is singular where a constant is added to all clusters.
-    H.flat[:: n_clusters + 1] += RIDGE * max(float(np.trace(H)) / n_clusters, LEAST_UNIT)
+    diagonal = H.ravel()[:: n_clusters + 1]
+    # The ridge keeps H definite: it is singular where a constant is added to all clusters.
+    diagonal += RIDGE * max(float(diagonal.sum()) / n_clusters, LEAST_UNIT)
     now = (multipliers[0] - multipliers[1]) / 2
     price, linear = 2 * amount, H @ now + (rates[0] - rates[1])
     tol = 2 * tol
+    guess = _guessed(H, linear, price, now, tol)
+    if guess is not None:
+        return np.array([guess, -guess])
     for _ in range(STEPS * n_clusters):
         sign, slope = np.sign(now), H @ now - linear
         on = sign != 0
@@ -82,16 +88,49 @@ def _of_two_groups(model: FewGroups, amount: float, tol: float) -> FloatArray:
             now = new
         else:
             now = _towards(H, linear, price, now, sign)[0]
-    return np.stack([now, -now])
+    return np.array([now, -now])
+
+
+def _guessed(
+    H: FloatArray, linear: FloatArray, price: float, now: FloatArray, tol: float
+) -> FloatArray | None:
+    """The minimum, if guesses of its signs soon turn out right, else None.
+
+    Each guess is that of a primal-dual active set method: where a step by this entry alone would
+    lead. It changes all signs at once, where exact steps change one or two, but it may circle.
+    """
+    diagonal = H.diagonal()
+    slope = linear - H @ now
+    for _ in range(GUESSES):
+        ahead = diagonal * now + slope
+        sign = np.sign(ahead) * (np.abs(ahead) > price)
+        if sign.all() and sign.sum():
+            # A constant over clusters costs nothing but its price, so it is not the solution.
+            sign[np.abs(now - np.median(now)).argmin()] = 0.0
+        on = sign.nonzero()[0]
+        now = _solved(H, linear - price * sign, on)
+        slope = linear - H @ now
+        # Right if no entry has left its sign, and none of those at zero should join.
+        if (now * sign).min() >= 0 and (np.abs(slope) * (sign == 0)).max() <= price + tol:
+            return now
+    return None
+
+
+def _solved(H: FloatArray, linear: FloatArray, on: IntArray) -> FloatArray:
+    """Where the entries that are on make the quadratic least, the others being zero."""
+    if len(on) == len(H):
+        return np.asarray(np.linalg.solve(H, linear))
+    out = np.zeros_like(linear)
+    if len(on):
+        out[on] = np.linalg.solve(H[on[:, None], on], linear[on])
+    return out
 
 
 def _towards(
     H: FloatArray, linear: FloatArray, price: float, now: FloatArray, sign: FloatArray
 ) -> tuple[FloatArray, float]:
     """Best point on the way to the minimum for these signs, and by how much the value falls."""
-    on = np.flatnonzero(sign)
-    goal = np.zeros_like(now)
-    goal[on] = np.linalg.solve(H[np.ix_(on, on)], linear[on] - price * sign[on])
+    goal = _solved(H, linear - price * sign, np.flatnonzero(sign))
     step = goal - now
     crossing = np.flatnonzero(now * goal < 0)
     lengths = np.concatenate([-now[crossing] / step[crossing], [1.0, 0.0]])

@@ -260,14 +260,14 @@ class Tilt:
         propensity hardly ever comes near zero or one.
         """
         v = step / self.share[:, None]
-        v = v - v.mean(axis=1, keepdims=True)
+        v = v - v.sum(axis=1, keepdims=True) / v.shape[1]
         if self.aware:
             known = self.knowledge.membership
             # The offsets of a row's groups add up, one of each attribute.
             parts = [slice(None)] if known is None else known.parts
             return max(sum(float(np.abs(v[part]).max()) for part in parts), 1e-300)
         # Three: what next to no row exceeds.
-        variance = np.einsum("gk,gh,hk->k", v, self.knowledge.spread, v)
+        variance = (v * (self.knowledge.spread @ v)).sum(axis=0)
         return max(3 * float(np.sqrt(max(variance.max(), 0.0))), 1e-300)
 
 
