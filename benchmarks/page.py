@@ -67,7 +67,8 @@ The most by which the process grows during a fit, including labels and codes of 
     "repair": """\
 K-means with `n_clusters=10` and `n_init=1` on the paper's tables, repaired by `fair_labels`. The
 linear program has all its columns; a repair has those of few rows. *Excess* is how far the labels
-are above the lower bound.""",
+are above the lower bound. Figures of other methods on Adult are of runs of their own programs at
+ten starts of K-means, not of this run.""",
     "growth": """\
 Exponents of the time of one pass and of a whole fit, in rows (N), clusters (K) and columns (d), on
 one thread. A method whose fit takes more than a minute is not given more rows. A table keeps 64 MB

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 Array = NDArray[np.float64]
 
@@ -37,6 +37,30 @@ def problem(
     """Squared distances to random centres, of groups that lie apart."""
     rng = np.random.default_rng(seed)
     codes = np.column_stack([rng.permutation(np.arange(n_rows) % count) for count in counts])
+    return _problem(n_rows, n_clusters, counts, rule, codes, rng)
+
+
+def uneven_problem(
+    n_rows: int, n_clusters: int, counts: tuple[int, ...], rule: dict[str, float], seed: int
+) -> Problem:
+    """The same of groups of different sizes, of 100 rows at least."""
+    rng = np.random.default_rng(seed)
+    columns = []
+    for count in counts:
+        sizes = 100 + np.floor(rng.dirichlet(np.full(count, 2.0)) * (n_rows - 100 * count))
+        sizes[0] += n_rows - sizes.sum()
+        columns.append(rng.permutation(np.repeat(np.arange(count), sizes.astype(int))))
+    return _problem(n_rows, n_clusters, counts, rule, np.column_stack(columns), rng)
+
+
+def _problem(
+    n_rows: int,
+    n_clusters: int,
+    counts: tuple[int, ...],
+    rule: dict[str, float],
+    codes: Any,
+    rng: np.random.Generator,
+) -> Problem:
     X = rng.normal(size=(n_rows, 3))
     for column, count in zip(codes.T, counts, strict=True):
         X += rng.normal(scale=0.8, size=(count, 3))[column]
@@ -106,3 +130,53 @@ def solve(given: Problem, *, whole: bool, slack: float = 0.0) -> tuple[float, Ar
     if found.x is None:
         return None
     return float(found.fun), found.x[: n * K].reshape(n, K)
+
+
+def least_of_whole_rows(given: Problem, filled: NDArray[np.bool_]) -> float:
+    """A bound on the cost of whole rows under a ratio or Balance of one attribute.
+
+    Whole rows have whole counts, so with the largest scaled count of a cluster known, those of the
+    other groups are between ends that are rounded inwards. Mixtures of such windows, of all levels
+    that there are, are a linear program; ``filled`` (K,) clusters have none of zero rows.
+    """
+    cost, codes, rule = given
+    n, K = cost.shape
+    (name, bound), *_ = rule.items()
+    column = codes[:, 0]
+    sizes = np.bincount(column).astype(float)
+    M = len(sizes)
+    row = 1 / sizes if name == "min_ratio" else np.ones(M)
+    levels = np.unique(np.concatenate([np.arange(int(sizes[g]) + 1) * row[g] for g in range(M)]))
+    low = np.ceil(bound * levels[:, None] / row - 1e-9)
+    high = np.minimum(np.floor(levels[:, None] / row + 1e-9), sizes)
+    fits = (low <= high).all(axis=1)
+    levels, low, high = levels[fits], low[fits], high[fits]
+    choices = [
+        (k, z) for k in range(K) for z in range(len(levels)) if levels[z] > 0 or not filled[k]
+    ]
+    cluster, level = np.array(choices).T
+    Z = len(choices)
+    cells = (np.arange(M) * K + cluster[:, None]).ravel()
+    where = (cells, np.repeat(np.arange(Z), M))
+    counts = sparse.csr_array(
+        (np.ones(n * K), ((column[:, None] * K + np.arange(K)).ravel(), np.arange(n * K))),
+        shape=(M * K, n * K),
+    )
+    ends = [
+        sparse.csr_array((values[level].ravel(), where), shape=(M * K, Z)) for values in (low, high)
+    ]
+    one = sparse.csr_array((np.ones(Z), (cluster, np.arange(Z))), shape=(K, Z))
+    each = sparse.kron(sparse.eye_array(n), np.ones((1, K)))
+    left = sparse.block_array(
+        [[counts, -ends[1]], [-counts, ends[0]]],
+    )
+    equal = sparse.block_array([[each, None], [None, one]])
+    found = linprog(
+        np.concatenate([cost.ravel(), np.zeros(Z)]),
+        left,
+        np.zeros(2 * M * K),
+        equal,
+        np.ones(n + K),
+        method="highs",
+    )
+    return float(found.fun)

@@ -18,6 +18,7 @@ from fairmix.cli.screen import wrapped
 from fairmix.cli.texts import attribute_text, verdict_text
 from fairmix.criteria import Limit
 from fairmix.input.groups import encode_labels, match_groups
+from fairmix.kernels.totals import Rows
 from fairmix.repair import FairLabels, fair_labels
 from fairmix.repair.clusters import Described
 from fairmix.results.profile import Profile
@@ -221,10 +222,11 @@ def repair_data(
     number[placed] = np.arange(len(placed))
     codes = number[old]
     counted = codes >= 0
-    clusters = Described.of(_numbers(table, rows), _categories(table, rows), codes, len(placed))
+    columns = _columns(table, rows)
+    clusters = Described.of(columns, codes, np.ones(len(codes)), len(placed))
     rule: dict[str, Any] = {limit.parameter: limit.bound}
     found = fair_labels(
-        clusters.cost(_numbers(table, rows), _categories(table, rows)),
+        clusters.cost(None, columns),
         table.select(rows.sensitive),
         **rule,
         attributes=attributes,
@@ -249,9 +251,9 @@ def repair_data(
     return Repaired(rows, kept, ids, names, old, new, found, stands[0], stands[1])
 
 
-def _numbers(table: pa.Table, rows: InputFiles) -> NDArray[np.float64]:
-    """Numeric features, (n, d)."""
-    columns = []
+def _columns(table: pa.Table, rows: InputFiles) -> Rows:
+    """Features; a category that is missing is one of its own."""
+    numbers = []
     for name in rows.numeric:
         values = table[name].cast(pa.float64()).to_numpy()
         absent = int((~np.isfinite(values)).sum())
@@ -260,13 +262,9 @@ def _numbers(table: pa.Table, rows: InputFiles) -> NDArray[np.float64]:
                 f"Column {name!r} lacks {absent} values, and a repair needs them all. Leave it "
                 f"out with --drop {name}, or fill them in."
             )
-        columns.append(values)
-    return np.column_stack(columns) if columns else np.zeros((len(table), 0))
-
-
-def _categories(table: pa.Table, rows: InputFiles) -> list[NDArray[np.intp]]:
-    """Categorical features, numbered; what is missing is a category."""
-    return [
-        np.asarray(encode_labels(table[name], name, "group")[0], dtype=np.intp)
-        for name in rows.categorical
-    ]
+        numbers.append(values)
+    codes = [encode_labels(table[name], name, "group")[0] for name in rows.categorical]
+    return Rows(
+        np.column_stack(numbers) if numbers else None,
+        np.column_stack(codes).astype(np.intp) if codes else None,
+    )

@@ -52,7 +52,7 @@ class SmallestRatio:
         """The largest ratio that all clusters can have at once: that of equal rates."""
         return float(self.scales.min() / self.scales.max())
 
-    def _least(self, bound: float) -> float:
+    def least(self, bound: float) -> float:
         """rho, the smallest ratio that a bound allows."""
         return self.best * (1.0 - min(max(bound, 0.0), 1.0))
 
@@ -137,7 +137,7 @@ class SmallestRatio:
         between the levels at which a rate enters or leaves its interval. Halve these until the two
         around zero are left.
         """
-        rho = self._least(bound)
+        rho = self.least(bound)
         scales = self.scales[:, None]
         scaled = rates * scales
         # Beyond the last of them all rates are below their interval, and the slope is positive.
@@ -201,7 +201,7 @@ class SmallestRatio:
 
     def excess(self, rates: FloatArray, bound: float) -> FloatArray:
         """Added up over clusters, in units of rates."""
-        rho = self._least(bound)
+        rho = self.least(bound)
         scaled = rates * (self.scales / self.scales.mean())[:, None]
         short = rho * scaled.max(axis=1) - scaled.min(axis=1)
         if bound <= ROUNDING:
@@ -228,7 +228,7 @@ class SmallestRatio:
         g, h = np.nonzero(~np.eye(n_groups, dtype=bool))
         out = np.zeros((len(g), n_groups))
         out[np.arange(len(g)), g] = -self.scales[g]
-        out[np.arange(len(g)), h] = self._least(bound) * self.scales[h]
+        out[np.arange(len(g)), h] = self.least(bound) * self.scales[h]
         return np.asarray(out / np.linalg.norm(out, axis=1, keepdims=True))
 
     def absolute(self, n_groups: int) -> None:

@@ -281,6 +281,9 @@ class Block:
             return contrasts @ self.propensity
         if self.membership is not None:
             contrasts = contrasts @ self.membership.matrix
+        elif self.aside:
+            # Rows aside, which have the last code, belong to none of the groups.
+            contrasts = np.pad(contrasts, ((0, 0), (0, 1)))
         return contrasts[:, self.groups]
 
     def rooted(self, contrasts: FloatArray, dtype: np.dtype[Any]) -> FloatArray:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from fairmix.criteria import limit_of
+from fairmix.input.columns import Columns, as_frame, check_types, column_title, has_categories
 from fairmix.input.fit_predict import FitPredict
 from fairmix.input.floats import as_floats
 from fairmix.input.groups import (
@@ -27,7 +29,7 @@ from fairmix.input.opening import read_weights
 from fairmix.kernels.totals import FloatArray, IntArray, Rows
 from fairmix.mixture.propensity import Propensity, fit_propensity
 from fairmix.repair.blind import Blind
-from fairmix.repair.clusters import NOISE, Clusters, clusters_of
+from fairmix.repair.clusters import Clusters, clusters_of, labels_of
 from fairmix.repair.costs import Costs
 from fairmix.repair.labels import Bounds, FairLabels, Repair, judged, rule_of
 from fairmix.results.verdict import MIN_GROUP_SIZE, Verdict
@@ -50,9 +52,12 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
     ----------
     clusterer : clusterer
         Any clusterer of scikit-learn's kind. What a row costs in a cluster is its negative
+        log-density (`FairMixture` and scikit-learn's ``GaussianMixture``), its negative
         log-probability (``predict_proba``), its squared distance to a centre
         (``cluster_centers_``), its distance (``transform``) or, where there are only ``labels_``,
-        the negative log-density of normal columns with the means and spreads of each cluster.
+        the negative log-density of independent columns with the means and spreads of the cluster,
+        and its shares of categories. Labels themselves, an array with a number from 0 for each row
+        of X (-1: noise), stand for a clusterer that has only them.
     max_gap, min_ratio, min_balance : float or dict of str to float, default=None
         The rule, as in `FairMixture`. At most one; without any, ``max_gap=0.01``.
     assignment : {"aware", "blind"}, default="aware"
@@ -72,17 +77,18 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
         Rounds that move the centres to the means of their rows and find labels anew. With 0 the
         clusters keep their meaning.
     prefit : bool, default=False
-        Whether the clusterer is fitted already, and is used as it is. So is a ``FrozenEstimator``.
+        Whether the clusterer is fitted already, and is used as it is. So are a
+        ``FrozenEstimator`` and labels.
     n_jobs : int, default=None
         Threads; labels do not depend on it. None: as many as ``KMeans`` takes.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_rows,)
-        Cluster of each row, numbered as by the clusterer; -1 for rows that it calls noise, which
-        take no part.
+        Cluster of each row, numbered as by the clusterer. Rows that it calls noise, with labels
+        below 0, keep these and take no part.
     clusterer_ : clusterer
-        The fitted clusterer.
+        The fitted clusterer, or the labels.
     result_ : FairLabels
         Cost, lower bound, price, rates and multipliers.
     verdict_ : Verdict
@@ -120,7 +126,7 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
     __metadata_request__predict = {"sensitive_features": True}  # noqa: RUF012
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
-        "clusterer": [HasMethods(["fit"])],
+        "clusterer": [HasMethods(["fit"]), "array-like"],
         "max_gap": RULE,
         "min_ratio": RULE,
         "min_balance": RULE,
@@ -171,7 +177,8 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n_rows, n_features)
-            Finite numbers, as the clusterer takes them.
+            As the clusterer takes it: finite numbers, and categories in the columns of a data
+            frame that have such a type. A missing category says nothing about its row.
         y : ignored
             As in `FairMixture.fit`.
         sensitive_features : array-like or table, default=None
@@ -194,19 +201,22 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
                 "ties='split' parts equal rows of one group, and assignment='blind' does not know "
                 "groups. Set ties='together' or assignment='aware'."
             )
-        with as_floats("X"):
-            rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        weight = read_weights(sample_weight, rows)
-        weights = np.ones(len(rows)) if weight is None else np.asarray(weight, dtype=np.float64)
+        rows = self._rows(X, reset=True)
+        n_rows = rows.n_rows
+        weight = read_weights(sample_weight, X)
+        weights = np.ones(n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
         self.clusterer_ = self._fitted_clusterer(X, sample_weight)
         clusters = clusters_of(self.clusterer_, X, rows, weights)
-        noise = self._noise(clusters, rows)
+        before = labels_of(self.clusterer_)
+        if before is None or before.shape != (n_rows,):
+            before = np.zeros(n_rows, dtype=np.int32)
+        noise = before < 0
         self._groups: Groups | None = None
         self._propensity: Propensity | None = None
         if sensitive_features is not None:
             groups = encode_groups(
                 sensitive_features,
-                n_rows=len(rows),
+                n_rows=n_rows,
                 missing=self.missing_groups,
                 each=self.attributes == "each",
             )
@@ -218,16 +228,16 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
                     if left:
                         placed = np.flatnonzero(~noise)
                         clusters = clusters.moved(
-                            rows[placed], self.result_.labels[placed], weights[placed]
+                            rows.take(placed), self.result_.labels[placed], weights[placed]
                         )
             self._groups = groups.without_rows()
             self._multipliers = self.result_.multipliers
             self.verdict_: Verdict = self.result_.verdict
             labels = self.result_.labels
         else:
-            labels = clusters.cost(self._seen(clusters, X, rows)).argmin(axis=1)
+            labels = clusters.cost(X, rows).argmin(axis=1)
         self._clusters = clusters
-        self.labels_ = np.where(noise, NOISE, labels).astype(np.int32)
+        self.labels_ = np.where(noise, before, labels).astype(np.int32)
         return self
 
     def predict(self, X: Any, *, sensitive_features: Any = None) -> IntArray:
@@ -245,16 +255,51 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
         ndarray of shape (n_rows,)
         """
         check_is_fitted(self)
-        with as_floats("X"):
-            rows = validate_data(self, X, dtype=np.float64, reset=False)
-        cost = self._clusters.cost(self._seen(self._clusters, X, rows))
+        rows = self._rows(X, reset=False)
+        cost = self._clusters.cost(X, rows)
         groups = self._groups
         if groups is not None and groups.compared:
             if self._propensity is not None:
-                cost = cost + self._propensity(Rows(rows, None)).T @ self._multipliers
+                cost = cost + self._propensity(rows).T @ self._multipliers
             else:
-                cost = cost + self._offsets(groups, sensitive_features, len(rows))
+                cost = cost + self._offsets(groups, sensitive_features, rows.n_rows)
         return np.asarray(cost.argmin(axis=1), dtype=np.int32)
+
+    def _rows(self, X: Any, *, reset: bool) -> Rows:
+        """Numbers and categories of X, which must be those of the fit unless this is one."""
+        frame = as_frame(X)
+        if frame is None or not has_categories(frame, "from_dtype"):
+            least = 2 if reset else 1
+            with as_floats("X"):
+                numbers = validate_data(
+                    self, X, dtype=np.float64, reset=reset, ensure_min_samples=least
+                )
+            if reset:
+                self._columns: Columns | None = None
+            elif self._columns is not None:
+                raise ValueError(
+                    f"X has no categories, and the fit had the columns "
+                    f"{[self._columns.names[j] for j in self._columns.categorical]}. Give a data "
+                    "frame with the types of the fit."
+                )
+            return Rows(numbers, None)
+        check_types(frame, "from_dtype")
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset:
+            # Categories of new rows that the fit has not seen say nothing about a row.
+            learned = Columns.learn(frame, "from_dtype")
+            self._columns = replace(learned, ignore_unknown=True)
+        elif self._columns is None:
+            raise ValueError("X has categories, and the fit had numbers only. Give numbers.")
+        rows = self._columns.rows(frame)
+        if rows.numeric is not None and np.isnan(rows.numeric).any():
+            j = int(np.isnan(rows.numeric).any(axis=0).argmax())
+            name = self._columns.names[self._columns.numeric[j]]
+            raise ValueError(
+                f"{column_title(name)} has missing values (NaN). Drop or impute them: the costs of "
+                "clusters need complete numbers."
+            )
+        return rows
 
     def _offsets(self, groups: Groups, sensitive_features: Any, n_rows: int) -> FloatArray:
         """What the groups of rows add to their costs, (n, K)."""
@@ -276,35 +321,24 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
         return np.asarray(added[np.where(codes < 0, aside, codes)])
 
     def _fitted_clusterer(self, X: Any, sample_weight: ArrayLike | None) -> Any:
-        if self.prefit or isinstance(self.clusterer, FrozenEstimator):
+        kept = isinstance(self.clusterer, FrozenEstimator) or not hasattr(self.clusterer, "fit")
+        if self.prefit or kept:
             return self.clusterer
         clusterer = clone(self.clusterer)
         weighs = sample_weight is not None and has_fit_parameter(clusterer, "sample_weight")
         with without_autologging():
             return clusterer.fit(X, **({"sample_weight": sample_weight} if weighs else {}))
 
-    def _noise(self, clusters: Clusters, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Rows that the clusterer calls noise."""
-        labels = np.asarray(getattr(self.clusterer_, "labels_", ()))
-        if labels.shape != (len(rows),):
-            return np.zeros(len(rows), dtype=bool)
-        return np.asarray(labels == NOISE)
-
-    @staticmethod
-    def _seen(clusters: Clusters, X: Any, rows: NDArray[np.float64]) -> Any:
-        """X as a clusterer itself was given it, else as floats."""
-        return X if hasattr(clusters, "clusterer") else rows
-
     def _repaired(
         self,
         clusters: Clusters,
         X: Any,
-        rows: NDArray[np.float64],
+        rows: Rows,
         groups: Groups,
         weight: FloatArray | None,
         limit: Any,
     ) -> FairLabels:
-        costs = Costs(clusters.cost(self._seen(clusters, X, rows)), len(rows))
+        costs = Costs(clusters.cost(X, rows), rows.n_rows)
         threads = n_threads(self.n_jobs)
         seats = Seats.of(groups)
         repair = Repair(costs, groups, weight, limit, self.ties == "together", threads)
@@ -319,10 +353,10 @@ class FairAssignment(FitPredict, ClusterMixin, BaseEstimator):
         which = np.flatnonzero(compared)
         with without_autologging():
             self._propensity = fit_propensity(
-                Rows(rows[which], None),
+                rows.take(which),
                 codes[which],
                 seats.n_groups,
                 weight=None if own is None else own[which],
                 membership=seats.membership,
             )
-        return Blind(repair, self._propensity(Rows(rows, None)).T).run()
+        return Blind(repair, self._propensity(rows).T).run()

@@ -21,7 +21,8 @@ from fairmix.repair.labels import (
     bounded,
     demand_of,
 )
-from fairmix.repair.program import Best, Rowset
+from fairmix.repair.pricing import Best
+from fairmix.repair.program import Rowset
 from fairmix.solvers import Dual
 from fairmix.solvers.dual import Goal
 from fairmix.solvers.polish import Polish

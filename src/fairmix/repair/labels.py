@@ -22,7 +22,8 @@ from fairmix.input.groups import (
 from fairmix.input.opening import read_weights
 from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Membership, Rows
 from fairmix.repair.costs import Costs
-from fairmix.repair.program import Best, Demand, Pricing, Rowset, parts_of
+from fairmix.repair.pricing import Best, Pricing
+from fairmix.repair.program import Demand, Rowset, parts_of
 from fairmix.results.verdict import MIN_GROUP_SIZE, Verdict, judge, measure, worst_of
 from fairmix.solvers import Dual
 from fairmix.solvers.dual import Goal
@@ -372,10 +373,7 @@ def _ones(weight: FloatArray | None, n_rows: int) -> NDArray[np.float64]:
 
 
 def _rates(labels: IntArray, rowset: Rowset, demand: Demand) -> FloatArray:
-    shape = (demand.matrix.shape[1], demand.n_clusters)
-    cells = rowset.codes.astype(np.intp) * shape[1] + labels
-    mass = np.bincount(cells, rowset.weight, shape[0] * shape[1]).reshape(shape)
-    return np.asarray(demand.matrix @ mass / demand.sizes[:, None])
+    return np.asarray(rowset.mass(demand, labels) / demand.sizes[:, None])
 
 
 def _matrix(table: Table, seats: Seats) -> FloatArray:

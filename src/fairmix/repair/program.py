@@ -1,18 +1,12 @@
-"""The linear program of the best labels, and how few of its columns are needed.
+"""The linear program of the best labels: rules on masses, passes over rows, some open columns.
 
-Of n rows, almost all have the same label in every good solution. So the program is solved with a
-few columns, the labels of rows near a boundary, and the rest as it is. Its multipliers say for
-every row which label is cheapest; where that has no column yet it gets one, until none is missing.
-The value is then that of the program with all columns, and the multipliers prove it.
-
-At most as many rows as there are rules have parts in two clusters. They and the rows around them
-are decided by an integer program.
+`pricing` finds the columns that it needs, and `whole` makes whole rows of its parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -20,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp, nnls
+from scipy.optimize import linprog, nnls
 
 from fairmix.criteria import Criterion, EachAttribute, SmallestRatio
 from fairmix.criteria.bounds import ROUNDING
@@ -30,36 +24,6 @@ from fairmix.tables import Table
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
-
-# Columns of the first program: rows nearest to a boundary, of all and at least of each group, and
-# clusters of each. Enough that most programs need only a round or two more; more of them would take
-# longer than the rounds that they save.
-NEAR_ROWS, NEAR_OF_GROUP = 1500, 40
-NEAR_CLUSTERS = 3
-# Rows that get a column in one round at most, and rounds. Each round closes much of what is left,
-# and whatever remains is part of the excess that the user sees.
-NEW_ROWS = 3000
-ROUNDS = 30
-# The program is solved when its value is proved this well, as a share of it, and no more rows than
-# this are beyond a rule, which is the tolerance of HiGHS.
-PROVED, BEYOND = 1e-7, 1e-7
-# Price of a row beyond a rule, in units of the scale, and the factor by which it grows while some
-# is. It keeps multipliers of the first rounds, which have too few columns, from running away.
-PRICE, DEARER, MOST_PRICE = 30.0, 10.0, 1e7
-# Rows that an integer program may move from a cluster to another, of each group: the cheapest ones.
-# Tried in this order until one meets the rule.
-MOVES = (3, 8, 20)
-# Columns up to which all rows are decided by it.
-FEW_COLUMNS = 600
-# An integer program ends when it is this near to the best, as a share of its cost and of what all
-# rows cost (a unit of the scale each), or after so many nodes: a count, because seconds would give
-# other labels on another machine. Of the cost of k-means this is below a hundredth of a percent.
-NEAR_ENOUGH, NODES = 1e-4, 500
-# Programs of some clusters, their clusters and moves, and what is left to gain of a row, in units
-# of the scale, below which they are not worth their time: about a thousandth of what a row costs.
-SOME_ROUNDS, SOME_CLUSTERS, SOME_MOVES, MUCH = 12, 4, 6, 2e-3
-# What an integer program takes for met may be missed by its tolerance, in rows.
-TOLERANCES = (0.0, 1e-5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,18 +112,16 @@ class Demand:
 
     @cached_property
     def exact(self) -> Rules:
-        """The rules for parts of rows."""
-        return self._rules(whole=False)
+        """All rules, for parts of rows."""
+        return self.rules(self.parts, whole=False)
 
-    @cached_property
-    def whole(self) -> Rules:
-        """The rules for whole rows, with what is forgiven them."""
-        return self._rules(whole=True)
+    def rules(self, parts: Sequence[Part], *, whole: bool) -> Rules:
+        """Rows of ``<A, mass> + <B, differences> <= b``, in units of rows of the smaller group.
 
-    def _rules(self, *, whole: bool) -> Rules:
-        """Rows of ``<A, mass> + <B, differences> <= b``, in units of rows of the smaller group."""
+        For ``whole`` rows with what is forgiven them.
+        """
         found = _Builder(len(self.sizes), self.n_clusters)
-        for part in self.parts:
+        for part in parts:
             sizes, steps = self.sizes[part.groups], self.steps[part.groups]
             cone = part.criterion.cone(part.level)
             if cone is None:
@@ -310,6 +272,26 @@ class Rowset(NamedTuple):
             np.concatenate(labels), np.concatenate(lead), np.sum(mass, axis=0), float(sum(value))
         )
 
+    def mass(self, demand: Demand, labels: IntArray) -> FloatArray:
+        """Weight of each group in each cluster, (M, K)."""
+        n_codes, n_clusters = demand.matrix.shape[1], demand.n_clusters
+        cells = self.codes.astype(np.intp) * n_clusters + labels
+        counts = np.bincount(cells, self.weight, n_codes * n_clusters)
+        return np.asarray(demand.matrix @ counts.reshape(n_codes, n_clusters))
+
+    def cost(self, labels: IntArray, but: Ints | None = None) -> float:
+        """Scaled cost of labels, but of some rows."""
+        start, total = 0, 0.0
+        weight = self.weight if but is None else self.weight.copy()
+        if but is not None:
+            weight[but] = 0.0
+        parts: Iterator[Any] = self.table.each(lambda block: block.features.dense)
+        for costs in parts:
+            part = slice(start, start + len(costs))
+            total += float(costs[np.arange(len(costs)), labels[part]] @ weight[part])
+            start += len(costs)
+        return total
+
 
 # ----------------------------------------------------------------------------------- programs
 @dataclass(frozen=True, eq=False)
@@ -384,18 +366,20 @@ class Program:
         return cls(demand, columns, mass - taken, codes, weight)
 
     @cached_property
-    def _pairs(self) -> tuple[Ints, Ints]:
+    def pairs(self) -> tuple[Ints, Ints]:
+        """Open rows and clusters that they may have, one pair for each column."""
         rows, clusters = np.nonzero(self.columns.allowed)
         return rows, clusters
 
     @cached_property
-    def _costs(self) -> Array:
-        rows, clusters = self._pairs
+    def costs(self) -> Array:
+        """What each column costs."""
+        rows, clusters = self.pairs
         return np.asarray(self.columns.costs[rows, clusters] * self.weight[rows])
 
     def _equalities(self, n_more: int) -> tuple[Any, Array]:
         """Masses are those of the parts, and the parts of a row add up to one."""
-        rows, clusters = self._pairs
+        rows, clusters = self.pairs
         n_mass, n_open, n_parts = self.fixed.size, len(self.columns.rows), len(rows)
         member = self.demand.matrix[:, self.codes[rows]]
         group, column = np.nonzero(member)
@@ -416,7 +400,7 @@ class Program:
 
     def _inequalities(self, rules: Rules, *, beyond: bool) -> tuple[Any, Array]:
         n_rules = len(rules.bound)
-        blocks = [sparse.csr_array((n_rules, len(self._costs))), rules.A, rules.B]
+        blocks = [sparse.csr_array((n_rules, len(self.costs))), rules.A, rules.B]
         if beyond:
             blocks.append(-sparse.eye_array(n_rules))
         return sparse.hstack(blocks).tocsr(), rules.bound - rules.A @ self.fixed.ravel()
@@ -429,333 +413,19 @@ class Program:
         left, right = self._inequalities(rules, beyond=True)
         equal, sums = self._equalities(n_more)
         cost = np.concatenate(
-            [self._costs, np.zeros(self.fixed.size + rules.n_differences), np.full(n_rules, price)]
+            [self.costs, np.zeros(self.fixed.size + rules.n_differences), np.full(n_rules, price)]
         )
         # Masses are free: a bound of zero would have a price of its own, of clusters in which a
         # group has no open row, and that is no price of a rule.
         bounds: Any = np.tile([0.0, np.inf], (len(cost), 1))
-        bounds[len(self._costs) : len(self._costs) + self.fixed.size, 0] = -np.inf
+        bounds[len(self.costs) : len(self.costs) + self.fixed.size, 0] = -np.inf
         found = linprog(cost, left, right, equal, sums, bounds=bounds, method="highs")
         if found.x is None:
             raise RuntimeError(f"The linear program of the labels ended with: {found.message}")
         parts = np.zeros(self.columns.costs.shape)
-        parts[self._pairs] = found.x[: len(self._costs)]
+        parts[self.pairs] = found.x[: len(self.costs)]
         prices = -found.eqlin.marginals[: self.fixed.size].reshape(self.fixed.shape)
         return Solved(parts, prices * self.demand.sizes[:, None], float(found.x[-n_rules:].sum()))
-
-    def decide(self, *, tolerance: float, beyond: bool, rest: float) -> IntArray | None:
-        """Labels of whole rows, (F,); None where the rules cannot be met.
-
-        ``beyond`` asks for the fewest rows beyond the rules instead, ``rest`` is the cost of all
-        other rows.
-        """
-        rules, n_clusters = self.demand.whole, self.demand.n_clusters
-        rows, clusters = self._pairs
-        # Counts of each code in each cluster. Rows of a code that count alike are exchanged freely:
-        # where the counts are whole, the cheapest parts of rows are whole, too (transportation), so
-        # that a few counts are branched on instead of many rows.
-        codes, own = np.unique(self.codes, return_inverse=True)
-        alike = bool(np.ptp(self.weight) == 0)
-        n_parts, n_counts = len(rows), len(codes) * n_clusters
-        n_more = rules.n_differences + (len(rules.bound) if beyond else 0)
-        weight = self.weight[0] if alike else 1.0
-        counted = sparse.csr_array(
-            (
-                self.weight[rows] / weight,
-                (own[rows] * n_clusters + clusters, np.arange(n_parts)),
-            ),
-            shape=(n_counts, n_parts),
-        )
-        masses = weight * sparse.kron(self.demand.matrix[:, codes], sparse.eye_array(n_clusters))
-        blocks = [sparse.csr_array((len(rules.bound), n_parts)), rules.A @ masses, rules.B]
-        if beyond:
-            blocks.append(-sparse.eye_array(len(rules.bound)))
-        right = rules.bound - rules.A @ self.fixed.ravel() - tolerance
-        price = max(float(self._costs.sum()), 1.0)
-        cost = np.concatenate(
-            [
-                self._costs,
-                np.zeros(n_counts + rules.n_differences),
-                np.full(n_more - rules.n_differences, price),
-                # A constant, so that the accuracy is a share of all costs.
-                [rest],
-            ]
-        )
-        n_all = len(cost)
-        low, high = np.zeros(n_all), np.full(n_all, np.inf)
-        high[:n_parts] = 1.0
-        low[-1] = high[-1] = 1.0
-        integral: Ints = np.zeros(n_all, dtype=np.intp)
-        integral[slice(n_parts, n_parts + n_counts) if alike else slice(n_parts)] = 1
-        left = sparse.hstack([*blocks, sparse.csr_array((len(right), 1))])
-        top = sparse.hstack(
-            [counted, -sparse.eye_array(n_counts), sparse.csr_array((n_counts, n_more + 1))]
-        )
-        n_open = len(self.columns.rows)
-        each = sparse.csr_array(
-            (np.ones(n_parts), (rows, np.arange(n_parts))), shape=(n_open, n_all)
-        )
-        sums = np.concatenate([np.zeros(n_counts), np.ones(n_open)])
-        found = milp(
-            cost,
-            integrality=integral,
-            bounds=Bounds(low, high),
-            constraints=[
-                LinearConstraint(left, -np.inf, right),
-                LinearConstraint(sparse.vstack([top, each]), sums, sums),
-            ],
-            options={"mip_rel_gap": NEAR_ENOUGH, "node_limit": NODES},
-        )
-        if found.x is None:
-            return None
-        parts = np.zeros(self.columns.costs.shape)
-        parts[self._pairs] = found.x[:n_parts]
-        return np.asarray(parts.argmax(axis=1))
-
-
-# ------------------------------------------------------------------------------------ the search
-@dataclass(frozen=True, eq=False)
-class Best:
-    """Labels (N,), their multipliers (M, K) and a bound on the cost of any labels, both scaled."""
-
-    labels: NDArray[np.int32]
-    multipliers: FloatArray
-    lower_bound: float
-
-
-class Pricing:
-    """Labels that meet rules at the least cost.
-
-    Parameters
-    ----------
-    demand : Demand
-        The rules.
-    rowset : Rowset
-        The rows.
-    """
-
-    def __init__(self, demand: Demand, rowset: Rowset) -> None:
-        self.demand, self.rowset = demand, rowset
-        self.proved = -np.inf
-        self.multipliers: FloatArray = np.zeros((len(demand.sizes), demand.n_clusters))
-
-    def look(self, multipliers: FloatArray) -> Look:
-        """A pass at multipliers, and what it proves."""
-        allowed, support = self.demand.allowed(multipliers)
-        found = self.rowset.look(self.demand.offsets(allowed))
-        if found.value - support > self.proved:
-            self.proved, self.multipliers = found.value - support, allowed
-        return found
-
-    def run(self, multipliers: FloatArray) -> Best:
-        """From multipliers that may be far from the best ones."""
-        look = self.look(multipliers)
-        mass = self._mass(look)
-        if not np.any(multipliers) and self.demand.excess(mass) == 0:
-            # The cheapest clusters meet the rules, and nothing costs less.
-            return Best(look.labels, self.multipliers, self.proved)
-        labels = look.labels
-        columns, solved = self._columns(look, mass)
-        labels = self._whole(labels, mass, columns, solved)
-        idle = self.rowset.weight == 0
-        if idle.any():
-            # They count for nothing, and get what others of their group at their place have.
-            labels[idle] = self.look(self.multipliers).labels[idle]
-        return Best(labels, self.multipliers, self.proved)
-
-    @property
-    def _units(self) -> float:
-        """A unit of the scale for each row."""
-        return float(self.rowset.weight.sum())
-
-    def _mass(self, look: Look) -> FloatArray:
-        return np.asarray(self.demand.matrix @ look.mass)
-
-    def _nearest(self, lead: Array, most: int, of_code: int) -> Ints:
-        """Rows with the smallest lead: of all, and some of each code."""
-        picked = [np.argsort(lead, kind="stable")[:most]] if len(lead) <= most else []
-        if not picked:
-            picked.append(np.argpartition(lead, most)[:most])
-            for code in np.unique(self.rowset.codes):
-                own = np.flatnonzero(self.rowset.codes == code)
-                few = min(of_code, len(own) - 1)
-                picked.append(own[np.argpartition(lead[own], few)[: few + 1]])
-        # Rows without weight count for nothing.
-        found = np.unique(np.concatenate(picked))
-        return found[self.rowset.weight[found] > 0]
-
-    def _candidates(self, rows: Ints, multipliers: FloatArray) -> Columns:
-        """The cheapest few clusters of rows."""
-        columns = Columns.of(self.rowset, rows, np.ones((len(rows), self.demand.n_clusters), bool))
-        few = min(NEAR_CLUSTERS, self.demand.n_clusters)
-        costs = columns.costs + self.demand.offsets(multipliers)[self.rowset.codes[rows]]
-        limit = np.partition(costs, few - 1, axis=1)[:, few - 1]
-        return replace(columns, allowed=costs <= limit[:, None])
-
-    def _columns(self, look: Look, mass: FloatArray) -> tuple[Columns, Solved]:
-        """Columns that suffice, and the parts of rows that are best."""
-        labels = look.labels
-        columns = self._candidates(
-            self._nearest(look.lead, NEAR_ROWS, NEAR_OF_GROUP), self.multipliers
-        )
-        # A row may keep its label, whatever else it may have.
-        columns.allowed[np.arange(len(columns.rows)), labels[columns.rows]] = True
-        price = PRICE
-        for _ in range(ROUNDS):
-            program = Program.of(self.demand, self.rowset, columns, labels, mass)
-            solved = program.solve(price)
-            look = self.look(solved.multipliers)
-            within = solved.beyond <= BEYOND
-            value = self._value(columns, labels, solved)
-            if within and value - self.proved <= PROVED * max(abs(value), 1.0):
-                break
-            rows, allowed = self._wider(columns, labels, look)
-            if len(rows):
-                columns = columns.widened(self.rowset, rows, allowed)
-            elif within or price >= MOST_PRICE:
-                break
-            else:
-                price *= DEARER
-        return columns, solved
-
-    def _value(self, columns: Columns, labels: IntArray, solved: Solved) -> float:
-        """Cost of the program's labels, of all rows."""
-        open_cost = (columns.costs * solved.parts).sum(axis=1) @ self.rowset.weight[columns.rows]
-        return float(open_cost + self._cost(labels, columns.rows))
-
-    def _cost(self, labels: IntArray, but: Ints) -> float:
-        """Scaled cost of labels, but of some rows."""
-        start, total = 0, 0.0
-        skip = np.zeros(len(labels), dtype=bool)
-        skip[but] = True
-        parts: Iterator[Any] = self.rowset.table.each(lambda block: block.features.dense)
-        for costs in parts:
-            part = slice(start, start + len(costs))
-            own = costs[np.arange(len(costs)), labels[part]]
-            weight = np.where(skip[part], 0.0, self.rowset.weight[part])
-            total += float(own @ weight)
-            start += len(costs)
-        return total
-
-    def _wider(
-        self, columns: Columns, labels: IntArray, look: Look
-    ) -> tuple[Ints, NDArray[np.bool_]]:
-        """Rows whose cheapest label has no column yet, and their columns."""
-        known = np.zeros(len(labels), dtype=bool)
-        at = columns.rows
-        known[at] = columns.allowed[np.arange(len(at)), look.labels[at]]
-        rest = np.ones(len(labels), dtype=bool)
-        rest[at] = False
-        known[rest] = look.labels[rest] == labels[rest]
-        missing = np.flatnonzero(~known & (self.rowset.weight > 0))
-        if len(missing) > NEW_ROWS:
-            # Those that gain most.
-            missing = missing[np.argsort(-look.lead[missing], kind="stable")[:NEW_ROWS]]
-            missing.sort()
-        allowed = np.zeros((len(missing), self.demand.n_clusters), dtype=bool)
-        each = np.arange(len(missing))
-        allowed[each, look.labels[missing]] = True
-        allowed[each, labels[missing]] = True
-        return missing, allowed
-
-    def _whole(
-        self, labels: NDArray[np.int32], mass: FloatArray, columns: Columns, solved: Solved
-    ) -> NDArray[np.int32]:
-        """Labels of whole rows near parts of rows."""
-        labels = labels.copy()
-        divided = columns.rows[solved.parts.max(axis=1) < 1 - 1e-6]
-        labels[columns.rows] = solved.parts.argmax(axis=1)
-        mass = self._mass_of(labels)
-        if not len(divided) and self.demand.excess(mass) == 0:
-            return labels
-        few = len(labels) * self.demand.n_clusters <= FEW_COLUMNS
-        for most in MOVES:
-            if few:
-                rows = np.flatnonzero(self.rowset.weight > 0)
-                every = np.ones((len(rows), self.demand.n_clusters), dtype=bool)
-                chosen = Columns.of(self.rowset, rows, every)
-            else:
-                chosen = self._moves(columns, labels, most)
-                rows = chosen.rows
-            program = Program.of(self.demand, self.rowset, chosen, labels, mass)
-            rest = self._cost(labels, rows) + self._units
-            for tolerance in TOLERANCES:
-                found = program.decide(tolerance=tolerance, beyond=False, rest=rest)
-                if found is None:
-                    break
-                new = labels.copy()
-                new[rows] = found
-                if self.demand.excess(self._mass_of(new)) == 0:
-                    return self._improved(new, columns)
-            if few:
-                break
-        found = program.decide(tolerance=0.0, beyond=True, rest=rest)
-        if found is not None:
-            labels[rows] = found
-        return labels
-
-    def _improved(self, labels: NDArray[np.int32], columns: Columns) -> NDArray[np.int32]:
-        """Labels after integer programs of a few clusters each, as long as there is much to gain.
-
-        Of many counts, one program of all clusters ends by its nodes far from the best; one of four
-        clusters is solved.
-        """
-        n_clusters, rng = self.demand.n_clusters, np.random.default_rng(0)
-        much = MUCH * self._units
-        mass, cost = self._mass_of(labels), self._cost(labels, np.zeros(0, dtype=np.intp))
-        for _ in range(SOME_ROUNDS):
-            if n_clusters <= SOME_CLUSTERS or cost - self.proved <= much:
-                break
-            some = np.zeros(n_clusters, dtype=bool)
-            some[rng.choice(n_clusters, SOME_CLUSTERS, replace=False)] = True
-            chosen = self._moves(columns, labels, SOME_MOVES, some)
-            program = Program.of(self.demand, self.rowset, chosen, labels, mass)
-            rest = self._cost(labels, chosen.rows) + self._units
-            found = program.decide(tolerance=0.0, beyond=False, rest=rest)
-            if found is None:
-                continue
-            new = labels.copy()
-            new[chosen.rows] = found
-            new_mass, new_cost = self._mass_of(new), self._cost(new, np.zeros(0, dtype=np.intp))
-            if new_cost < cost and self.demand.excess(new_mass) == 0:
-                labels, mass, cost = new, new_mass, new_cost
-        return labels
-
-    def _moves(
-        self,
-        columns: Columns,
-        labels: IntArray,
-        most: int,
-        some: NDArray[np.bool_] | None = None,
-    ) -> Columns:
-        """The cheapest moves of rows of each code from each cluster to each other one, or of some.
-
-        ``some`` (K,) are the clusters that rows may leave and enter.
-        """
-        own, each = labels[columns.rows], np.arange(len(columns.rows))
-        codes = self.rowset.codes[columns.rows]
-        costs = columns.costs + self.demand.offsets(self.multipliers)[codes]
-        dearer = costs - costs[each, own][:, None]
-        cells = codes.astype(np.intp) * self.demand.n_clusters + own
-        allowed = np.zeros(costs.shape, dtype=bool)
-        for k in range(self.demand.n_clusters):
-            order = np.lexsort((dearer[:, k], cells))
-            _, first, sizes = np.unique(cells[order], return_index=True, return_counts=True)
-            # The place of each row among those of its cell.
-            place = np.arange(len(order)) - np.repeat(first, sizes)
-            allowed[order[place < most], k] = True
-        if some is not None:
-            allowed[~some[own]] = False
-            allowed[:, ~some] = False
-        allowed[each, own] = True
-        open_rows = np.flatnonzero(allowed.sum(axis=1) > 1)
-        return replace(columns, allowed=allowed).only(open_rows)
-
-    def _mass_of(self, labels: IntArray) -> FloatArray:
-        n_codes, n_clusters = self.demand.matrix.shape[1], self.demand.n_clusters
-        cells = self.rowset.codes.astype(np.intp) * n_clusters + labels
-        counts = np.bincount(cells, self.rowset.weight, n_codes * n_clusters)
-        return np.asarray(self.demand.matrix @ counts.reshape(n_codes, n_clusters))
 
 
 def parts_of(criterion: Criterion, level: float) -> tuple[Part, ...]:
