@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fairmix import FairMixture, pareto_front, select_n_components
 from fairmix.datasets import make_grouped_blobs
 from fairmix.metrics import balance, clustering_cost, gap, rate_ratio
+from fairmix.mixture import propensity
 from fairmix.plot import ParetoFrontDisplay
 from fairmix.studies import FrontRow, ParetoFront, Selection, SelectionRow
 from fairmix.trials.rows import mark_dominated
@@ -515,3 +516,23 @@ def test_the_code_of_the_page_runs(page, capsys):
     if page == "choose-the-number-of-clusters":
         assert names["choice"].best == 3
         assert len(names["bounded"]) == 4
+
+
+def test_a_front_learns_the_chances_of_groups_once(monkeypatch):
+    """All its fits are of the same rows; another table, and a fit by itself, learn their own."""
+    learned, learn = [], propensity._fit_propensity
+    monkeypatch.setattr(
+        propensity, "_fit_propensity", lambda *given: learned.append(1) or learn(*given)
+    )
+    X, groups, _ = make_grouped_blobs(300, 3, 2, separation=2, imbalance=0.3, random_state=0)
+    model = FairMixture(3, random_state=0)
+    front = pareto_front(model, X, sensitive_features=groups, max_gaps=(0.02, 0.1))
+    assert len(learned) == 1
+    pareto_front(model, X[:200], sensitive_features=groups[:200], max_gaps=(0.1,))
+    assert len(learned) == 2
+    alone = FairMixture(3, max_gap=0.02, random_state=0).fit(X, sensitive_features=groups)
+    assert len(learned) == 3
+    np.testing.assert_array_equal(
+        alone.fitted_.model.propensity.coefficients,
+        front.models[0].fitted_.model.propensity.coefficients,
+    )

@@ -8,7 +8,11 @@ coefficients only.
 
 from __future__ import annotations
 
+import hashlib
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -147,6 +151,20 @@ class Propensity:
         return bool(np.isfinite(largest).all())
 
 
+# What the fits of a study have learned, by what they learned it from; None in other fits.
+KNOWN: ContextVar[dict[bytes, Propensity] | None] = ContextVar("KNOWN", default=None)
+
+
+@contextmanager
+def learned_once(known: dict[bytes, Propensity]) -> Iterator[None]:
+    """A fit inside takes P(group | x) of the same rows from what is known, or adds it there."""
+    token = KNOWN.set(known)
+    try:
+        yield
+    finally:
+        KNOWN.reset(token)
+
+
 def fit_propensity(
     rows: Rows,
     groups: IntArray,
@@ -156,6 +174,25 @@ def fit_propensity(
     membership: Membership | None = None,
 ) -> Propensity:
     """Fit P(group | x) to the rows; with a membership, ``groups`` are cells."""
+    known = KNOWN.get()
+    if known is None:
+        return _fit_propensity(rows, groups, n_groups, weight, membership)
+    key = hashlib.sha256(repr((n_groups, membership)).encode())
+    for part in (rows.numeric, rows.codes, groups, weight):
+        key.update(b"" if part is None else np.ascontiguousarray(part).data)
+        key.update(repr(None if part is None else (part.shape, part.dtype)).encode())
+    if (name := key.digest()) not in known:
+        known[name] = _fit_propensity(rows, groups, n_groups, weight, membership)
+    return known[name]
+
+
+def _fit_propensity(
+    rows: Rows,
+    groups: IntArray,
+    n_groups: int,
+    weight: FloatArray | None,
+    membership: Membership | None,
+) -> Propensity:
     numbers = None
     if rows.numeric is not None:
         rows = Rows(rows.numeric.astype(np.float64), rows.codes)

@@ -6,6 +6,7 @@ import inspect
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,8 +131,10 @@ def model_facts(model: FairMixture) -> Facts:
         else "blind: a row's cluster depends only on its columns, not on its group",
         "seed": str(model.random_state),
         "iterations": f"{model.n_iter_}" + ("" if model.converged_ else ", stopped by max_iter"),
-        "fairness strength": f"{model.fairness_strength_:.4g}",
     }
+    # Of several attributes there is no single one.
+    if isfinite(model.fairness_strength_):
+        facts["fairness strength"] = f"{model.fairness_strength_:.4g}"
     if model.fitted_.model.split:
         facts["ties"] = (
             "split: equal rows may be divided between clusters, so a row's cluster also depends "

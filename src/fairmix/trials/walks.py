@@ -21,6 +21,7 @@ from fairmix.estimator import FairMixture
 from fairmix.input.naming import weight_values
 from fairmix.kernels.totals import IntArray, Rows
 from fairmix.metrics import clustering_cost
+from fairmix.mixture.propensity import Propensity, learned_once
 from fairmix.results.verdict import MISSED
 from fairmix.system.progress import progress
 from fairmix.trials.rows import INFORMATION, FrontRow, SelectionRow, mark_dominated
@@ -100,6 +101,7 @@ class Trials:
     sample_weight: ArrayLike | None = None
     verbose: int = 0
     seen: set[str] = field(default_factory=set, init=False)
+    known: dict[bytes, Propensity] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         # Here, so that a wrong estimator fails before the first fit.
@@ -199,7 +201,7 @@ class Trials:
         # Two bars at once garble the terminal, so the outer one silences the inner one.
         model.set_params(**({"verbose": 0} if self.verbose else {}), **chosen)
         began = time.perf_counter()
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, learned_once(self.known):
             warnings.simplefilter("always")
             model.fit(
                 self.X,
