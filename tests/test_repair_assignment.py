@@ -300,6 +300,25 @@ def test_labels_stand_for_a_clusterer(people: Any) -> None:
         FairAssignment(np.zeros(900, dtype=int)).fit(frame, sensitive_features=groups)
 
 
+def test_rounds_of_mixed_columns_and_weights(people: Any) -> None:
+    frame, labels, groups = people
+    weight = np.where(np.arange(900) < 300, 0.0, 1.0)
+    rounds = [
+        FairAssignment(labels, max_gap=0.05, refine=n).fit(
+            frame, sensitive_features=groups, sample_weight=weight
+        )
+        for n in (0, 2)
+    ]
+    for model in rounds:
+        # Rows without weight count for nothing.
+        assert gap(model.labels_[300:], groups[300:]) <= 0.05 + 1e-12
+    assert rounds[1].result_.cost < rounds[0].result_.cost
+    few = FairAssignment(labels[300:], max_gap=0.05)
+    few.fit(frame[300:], sensitive_features=groups[300:])
+    np.testing.assert_allclose(rounds[0].result_.lower_bound, few.result_.lower_bound, rtol=1e-6)
+    np.testing.assert_allclose(rounds[0].result_.cost, few.result_.cost, rtol=1e-3)
+
+
 def test_an_emptied_cluster_is_reported() -> None:
     # One row of group a is far away. To keep its cluster, one and a half rows of b would follow it.
     X = np.r_[9.0, np.zeros(99), np.zeros(150)][:, None] + np.arange(250)[:, None] / 1e3

@@ -138,6 +138,30 @@ def test_attributes_are_judged_each_by_itself(people: Path, tmp_path: Path) -> N
     assert said["after"]["met"] is True
 
 
+def test_options_of_a_fit(people: Path, tmp_path: Path) -> None:
+    given = pcsv.read_csv(people)
+    # Each person twice, and ten of a third sex.
+    sex = np.asarray(given["sex"]).astype(object)
+    sex[100:110] = "x"
+    table = given.set_column(given.column_names.index("sex"), "sex", pa.array(sex))
+    path = tmp_path / "twice.csv"
+    pcsv.write_csv(pa.concat_tables([table, table]), path)
+    rule = ("--labels", "cluster", "-s", "sex", "--quiet", "--out")
+    done = run(path, *rule, tmp_path / "a", "--max-gap", 0.05, "--ties", "together")
+    assert done.exit_code == 0, done.output
+    new = np.asarray(pcsv.read_csv(tmp_path / "a" / "labels.csv")["new"])
+    np.testing.assert_array_equal(new[:N], new[N:])
+    said = json.loads((tmp_path / "a" / "metrics.json").read_text())
+    assert said["after"]["unjudged"] == {"x": 20}
+    # All three groups are judged now. No labels have a Balance above that of all rows.
+    lower = ("--min-group-size", 5, "--min-balance", 0.5, "--strict")
+    missed = run(path, *rule, tmp_path / "b", *lower)
+    assert missed.exit_code == 1
+    said = json.loads((tmp_path / "b" / "metrics.json").read_text())
+    assert said["after"]["met"] is False
+    assert said["after"]["balance"] <= 20 / (np.asarray(sex) == "m").sum()
+
+
 def test_refusals(people: Path, tmp_path: Path) -> None:
     rule = ("--labels", "cluster", "-s", "sex")
     assert "Give a rule" in run(people, *rule).output
