@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
+from tempfile import TemporaryDirectory
 
 from benchmarks.harness import Ratio, Tiny
 
@@ -24,13 +26,17 @@ TINY: Tiny = {"warm": False}
 
 def run(repeats: int, *, warm: bool = True) -> list[Ratio]:
     """Imports in units of scikit-learn's, and the help in units of what it may take."""
-    if warm:
-        for arguments in WORK.values():
-            _seconds(arguments)  # the first run compiles and reads from disk
     found: dict[str, list[float]] = {name: [] for name in WORK}
-    for _ in range(repeats):
-        for name, arguments in WORK.items():
-            found[name].append(_seconds(arguments))
+    with TemporaryDirectory() as compiled:
+        # pip compiles what it installs; a clone may be told not to, and compiles itself each time.
+        settings = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
+        settings.pop("PYTHONDONTWRITEBYTECODE", None)
+        if warm:
+            for arguments in WORK.values():
+                _seconds(arguments, settings)  # the first run compiles and reads from disk
+        for _ in range(repeats):
+            for name, arguments in WORK.items():
+                found[name].append(_seconds(arguments, settings))
     seconds = {name: median(times) for name, times in found.items()}
     peer, *own = WORK
     return [
@@ -41,8 +47,9 @@ def run(repeats: int, *, warm: bool = True) -> list[Ratio]:
     ]
 
 
-def _seconds(arguments: list[str]) -> float:
+def _seconds(arguments: list[str], settings: dict[str, str]) -> float:
     before = getrusage(RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, *arguments]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=settings)
     after = getrusage(RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
