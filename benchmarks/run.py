@@ -25,6 +25,7 @@ BENCHMARKS = (
     "census",
     "groups",
     "rules",
+    "optima",
     "kinds",
     "predict",
     "passes",
@@ -150,8 +151,8 @@ def _sorted(known: dict[str, Ratio], titles: list[str | None]) -> list[Ratio]:
 
 def line(name: str, ratio: Ratio) -> str:
     """A line of the table."""
-    bound = "" if ratio.bound is None else f"{ratio.bound:.3g}"
-    amounts = f"{ratio.amount:.3g} of {ratio.floor_amount:.3g} {ratio.unit}".rstrip()
+    bound = "" if ratio.bound is None else f"{ratio.bound:.4g}"
+    amounts = f"{ratio.amount:.5g} of {ratio.floor_amount:.5g} {ratio.unit}".rstrip()
     return (
         f"{name:<9} {ratio.name:<44} {ratio.value:8.3f}  {bound:>5}  {ratio.verdict:<4}  "
         f"{amounts}: {ratio.floor}"
