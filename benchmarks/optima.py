@@ -77,6 +77,12 @@ def cells() -> Iterator[Cell]:
             yield Cell(table, assignment, rule, dict(sorted(known.items(), reverse=True)))
 
 
+def run(repeats: int, **how: int) -> Iterator[Ratio]:
+    """All cells."""
+    for cell in cells():
+        yield from measure(cell, repeats, **how)
+
+
 def measure(
     cell: Cell, repeats: int, n_rows: int | None = None, max_iter: int | None = None
 ) -> Iterator[Ratio]:
@@ -98,7 +104,7 @@ def measure(
                 seconds.append(time.process_time() - started)
                 costs.append(float(clustering_cost(X, model.labels_)))
                 met.append(model.verdict_ == "met" and len(np.unique(model.labels_)) == K)
-        mean, title = float(np.mean(costs)), f"{cell.name} {value:g}"
+        mean, title = float(np.mean(costs)), f"{cell.name}, {value:g}"
         details = {"costs": costs, "seconds": seconds, "met": sum(met)}
         most = MOST_ABOVE[cell.assignment] if cell.rule == "max_gap" else 1.0
         yield Ratio(f"{title}, mean", mean, "known", known, most, "", details)
