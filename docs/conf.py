@@ -56,6 +56,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = "fairmix"
 html_show_sourcelink = False
 html_static_path = ["_static"]
+# Pages without others below them need no list of those.
+html_sidebars: dict[str, list[str]] = {
+    page: [] for page in ("guide", "which-method", "faq", "stories/adult")
+}
 html_css_files = ["fairmix.css"]
 html_theme_options = {
     "navbar_align": "left",

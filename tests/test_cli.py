@@ -18,10 +18,10 @@ from fairmix import FairMixture, __version__, load
 from fairmix.cli import app, options
 from fairmix.cli.files import InputFiles
 from fairmix.cli.screen import in_options
-from fairmix.cli.texts import shares_text
+from fairmix.cli.texts import comparison_text, shares_text
 from fairmix.metrics import gap
 from fairmix.results.profile import Profile
-from fairmix.studies import compare, default_methods
+from fairmix.studies import Comparison, MethodRow, compare, default_methods
 
 FILES = ["labels.parquet", "metrics.json", "model.fairmix", "report.html"]
 FAST = ["-k", "3", "--max-gap", "0.05", "--no-front", "--seed", "1"]
@@ -329,6 +329,26 @@ def test_messages_name_options():
     # Words of a sentence stay, and so do options.
     for text in ("The criterion of the margin.", "--min-ratio 0.8, or --ties split."):
         assert in_options(text) == text
+
+
+def test_a_comparison_tells_what_happened_and_no_parameters():
+    warned = (
+        "The gap of the labels is 0.018, above max_gap=0.01, by about 1 rows. Raise n_init.",
+        "`max_iter` was reached before the objective settled; raise `max_iter` or `tol`",
+    )
+    failed = "ValueError: sensitive_features holds 6 groups: a, b. Merge groups."
+    found = Comparison((MethodRow("a", warnings=warned), MethodRow("b", error=failed)))
+    assert comparison_text(found).split("\n\n")[-3:] == [
+        "a: The gap of the labels is 0.018, above --max-gap 0.01, by about 1 rows.",
+        "a: The steps of the fit ended before the objective settled.",
+        "b: --sensitive holds 6 groups: a, b. Merge groups.",
+    ]
+
+
+def test_what_an_unknown_option_says_gives_no_orders_to_a_terminal():
+    found = CliRunner().invoke(app, ["fit", "a.csv", "--bad\u202ex"])
+    assert found.exit_code == 2
+    assert "No such option: --bad\\u202ex" in found.output
 
 
 def test_many_groups_are_all_in_tables():

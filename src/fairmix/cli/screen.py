@@ -97,6 +97,7 @@ PHRASES = {
     "n_init or max_iter": "--n-init",
     "fewer components": "fewer clusters",
     "fairness_report": "fairmix audit",
+    "sensitive_features": "--sensitive",
     "n_components": "--clusters",
     "categorical_features": "--categorical",
     "handle_unknown": "--unknown",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import isnan, nan
 
@@ -10,7 +11,7 @@ from fairmix.cli.auditing import judged_counts
 from fairmix.cli.choosing import Choice
 from fairmix.cli.files import DROP_ROWS, InputFiles
 from fairmix.cli.fitting import Fit
-from fairmix.cli.screen import LISTED, WIDTH, counted, listed, wrapped
+from fairmix.cli.screen import LISTED, WIDTH, counted, in_options, listed, wrapped
 from fairmix.criteria import LIMITS, Limit, MinBalance, MinRatio, best_balance
 from fairmix.input.groups import listed_groups
 from fairmix.input.guesses import FEATURES
@@ -285,7 +286,12 @@ def comparison_text(found: Comparison) -> str:
     beaten = [row.method for row in found.rows if row.dominated]
     if beaten:
         parts.append(wrapped(f"Dominated, in gap and cost, by another: {'; '.join(beaten)}."))
-    parts += [wrapped(note) for note in found.notes()]
+    for row in found.rows:
+        # A remedy would name parameters that this command does not set.
+        happened = [re.split(r"(?<=[a-z\d])[.;] ", warning)[0] + "." for warning in row.warnings]
+        if row.error:
+            happened.insert(0, re.sub(r"^\w+: ", "", row.error))
+        parts += [wrapped(f"{row.method}: {in_options(text)}") for text in happened]
     return "\n\n".join(parts)
 
 
