@@ -1,6 +1,8 @@
 """Hypothesis profiles, and the data sets in the paper's preparation."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,20 +45,34 @@ def make_table(request: pytest.FixtureRequest) -> Any:
     return TABLES[request.param](request)
 
 
-@pytest.fixture(scope="module")
-def to_dask() -> Any:
-    """Puts files on a cluster of threads, several runs of blocks in few rows.
-
-    It starts at once; ``test_dask.py`` has processes.
-    """
+@contextmanager
+def client_of_threads(**how: Any) -> Iterator[Any]:
+    """A cluster of threads, which starts at once; ``test_dask.py`` has processes."""
     distributed = pytest.importorskip("distributed")
-    from fairmix.tables import dask as on_dask
-
     where = {"processes": False, "n_workers": 1, "threads_per_worker": 2}
     with (
-        pytest.MonkeyPatch.context() as patch,
         distributed.LocalCluster(**where, dashboard_address=":0") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
+        distributed.Client(cluster, **how) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Any:
+    """A client, which what is not told of a cluster finds."""
+    with client_of_threads() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def to_dask() -> Any:
+    """Puts files on a cluster, several runs of blocks in few rows."""
+    pytest.importorskip("distributed")
+    from fairmix.tables import dask as on_dask
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        client_of_threads(set_as_default=False) as client,
     ):
         patch.setattr(on_dask, "RUN_BLOCKS", 2)
         yield lambda files: on_dask.frames_from_files(files, client)

@@ -76,17 +76,6 @@ def features_of(name):
     return [] if name == "each" else ["race"]
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    distributed = pytest.importorskip("distributed")
-    where = {"processes": False, "n_workers": 1, "threads_per_worker": 2}
-    with (
-        distributed.LocalCluster(**where, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
 def without(people, name, files, tmp_path):
     """The table, and files of it, with the columns that the model knows."""
     table = people.drop(columns=features_of(name))

@@ -433,18 +433,6 @@ def test_a_bucket(people, expected, tmp_path, monkeypatch):
 # A cluster
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """Threads: ``test_dask.py`` has processes."""
-    distributed = pytest.importorskip("distributed")
-    where = {"processes": False, "n_workers": 1, "threads_per_worker": 2}
-    with (
-        distributed.LocalCluster(**where, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
 def test_dask_frame(people, expected, cluster):
     import dask.dataframe as dd
 
