@@ -20,7 +20,7 @@ from fairmix.mixture import propensity
 from fairmix.plot import ParetoFrontDisplay
 from fairmix.studies import FrontRow, ParetoFront, Selection, SelectionRow
 from fairmix.trials.rows import mark_dominated
-from fairmix.trials.walks import MIN_RATIOS
+from fairmix.trials.walks import MIN_RATIOS, Trials
 from repetition import long
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -536,3 +536,18 @@ def test_a_front_learns_the_chances_of_groups_once(monkeypatch):
         alone.fitted_.model.propensity.coefficients,
         front.models[0].fitted_.model.propensity.coefficients,
     )
+
+
+def test_costs_around_a_model_are_of_one_scale():
+    """A model of all rows has another scale than fits to a sample of them."""
+    X, groups, _ = make_grouped_blobs(900, 3, 2, separation=3, imbalance=0.3, random_state=0)
+    # Far away, and not in the sample: all rows look closer together beside it.
+    rows = np.vstack([X, [[400.0, 400.0]]])
+    model = FairMixture(3, max_gap=0.1, standardize=True, random_state=0)
+    model.fit(rows, sensitive_features=np.append(groups, groups[0]))
+    trials = Trials(FairMixture(**model.get_params()), X[:300], groups[:300])
+    found, models = trials.around(model, "max_gap", (0.02, 0.1))
+    scaled = model.fitted_.rows(X[:300]).numeric
+    for row, fitted in zip(found, models, strict=True):
+        labels = fitted.predict(X[:300])
+        assert row.cost == pytest.approx(clustering_cost(scaled, labels), rel=1e-5)

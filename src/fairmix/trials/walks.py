@@ -158,6 +158,8 @@ class Trials:
             max_gap=model.max_gap, min_ratio=model.min_ratio, min_balance=model.min_balance
         )
         own = None if limit is None else limit.of("").bound
+        # Each fit scales columns by its own rows; distances are compared by those of one of them.
+        scaled = model.fitted_.rows(self.X, ignore_unknown=True)
         rows, models = [], []
         with progress("other bounds", len(bounds) - 1, shown=bool(self.verbose)) as tick:
             for bound in bounds:
@@ -166,7 +168,7 @@ class Trials:
                     settings = self.estimator.get_params(deep=False) | at_bound(rule, bound)
                     found = self._fit(copy.copy(model), **settings | {"warm_start": True})
                     tick(_said(rule, bound, found))
-                rows.append(self._front_row(rule, bound, found, found.seconds))
+                rows.append(self._front_row(rule, bound, found, found.seconds, scaled))
                 models.append(found.model)
         return mark_dominated(rows), tuple(models)
 
@@ -221,11 +223,15 @@ class Trials:
                 warnings.warn(text, warning.category, stacklevel=4)
         return _Fit(model, tuple(dict.fromkeys(own)), seconds)
 
-    def _front_row(self, rule: str, bound: float, kept: _Fit, seconds: float) -> FrontRow:
+    def _front_row(
+        self, rule: str, bound: float, kept: _Fit, seconds: float, rows: Rows | None = None
+    ) -> FrontRow:
+        """The figures of a fit; ``rows`` are those that distances are of, its own if None."""
         model = kept.model
         weight = weight_values(self.X, self.sample_weight)
         labels = model.labels_ if hasattr(model, "labels_") else np.zeros(0, dtype=np.int32)
-        rows = model.fitted_.rows(self.X, ignore_unknown=True)
+        if rows is None:
+            rows = model.fitted_.rows(self.X, ignore_unknown=True)
         if len(labels) != rows.n_rows:
             # A model of other rows, of which these are a sample.
             aware = model.fitted_.model.aware
