@@ -37,8 +37,11 @@ GAPS = {
     ("Bank 3", "blind"): (15_083, 14_011, 13_429, 12_855, 11_632, 9_535),
 }
 # Costs of a prototype; those of Balance are the lowest of other methods (LP, flow, VFC).
-RATIOS = {
-    ("Adult", "aware"): {"min_ratio": {0.8: 9_890, 0.9: 10_060}},
+RATIOS: dict[tuple[str, str], dict[str, dict[float, float]]] = {
+    ("Adult", "aware"): {
+        "min_ratio": {0.8: 9_890, 0.9: 10_060},
+        "min_balance": {0.445: 9_797, 0.395: 9_898, 0.346: 9_606, 0.315: 9_698},
+    },
     ("Adult", "blind"): {"min_ratio": {0.8: 11_640, 0.9: 11_960}},
     ("Bank", "aware"): {"min_ratio": {0.8: 8_995, 0.9: 9_565}},
     ("Bank", "blind"): {"min_ratio": {0.8: 12_110, 0.9: 12_330}},
