@@ -390,7 +390,7 @@ def test_few_held_out_rows_of_a_group_are_nowhere():
 
 
 # Reports of the long run; a campaign asks for more by the same variable as Hypothesis' examples.
-CAMPAIGN = int(os.environ.get("FAIRMIX_EXAMPLES", "60"))
+CAMPAIGN = min(300, int(os.environ.get("FAIRMIX_EXAMPLES", "60")))
 
 
 @pytest.mark.repeats
