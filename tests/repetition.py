@@ -25,4 +25,9 @@ def long(*values: Any) -> Any:
 
 def every_other(cases: Iterable[Any]) -> list[Any]:
     """Cases of ``parametrize`` that differ little: every second one is for the long run."""
-    return [long(case) if i % 2 else case for i, case in enumerate(cases)]
+    return one_in(2, cases)
+
+
+def one_in(many: int, cases: Iterable[Any]) -> list[Any]:
+    """Cases of ``parametrize`` that differ little: all but one in so many are for the long run."""
+    return [long(case) if i % many else case for i, case in enumerate(cases)]

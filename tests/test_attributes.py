@@ -12,6 +12,7 @@ from fairmix.kernels import LogitMap, hard_labels
 from fairmix.kernels.totals import Membership, Rows
 from fairmix.solvers.boundary import Search, gather
 from fairmix.tables import MemoryStore, Table
+from repetition import long
 
 N_ROWS = 1200
 
@@ -206,7 +207,7 @@ def test_the_criterion_of_attributes():
     np.testing.assert_allclose(moved.ravel(), slope @ step.ravel(), atol=1e-10)
 
 
-@pytest.mark.parametrize("assignment", ["blind", "aware"])
+@pytest.mark.parametrize("assignment", [long("blind"), "aware"])
 @pytest.mark.parametrize("met", [False, True], ids=["towards the bound", "within it"])
 def test_a_search_near_the_boundary_says_what_the_labels_become(assignment, met):
     """Offsets of a row add up over attributes, also those of a line that moves all groups."""

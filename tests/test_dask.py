@@ -317,9 +317,7 @@ def test_errors_say_what_to_do(client, monkeypatch):
         FairMixture(2).fit(frame, sensitive_features="sex")
 
 
-@pytest.mark.parametrize(
-    ("kind", "how_many"), [long("files", 1), long("files", 2), long("frame", 2)]
-)
+@pytest.mark.parametrize(("kind", "how_many"), [long("files", 1), long("frame", 2)])
 def test_killed_workers_do_not_change_the_bits(own_client, tmp_path, monkeypatch, kind, how_many):
     """SIGKILL while the tasks of a pass are on the workers."""
     client = own_client
@@ -388,6 +386,7 @@ def test_types_are_those_of_the_partitions(client):
         fit(X)
 
 
+@pytest.mark.long
 def test_messages_are_aligned(capfd):
     numbers = np.frombuffer(b"x" + np.arange(9.0).tobytes(), np.uint8)
     buffer = pa.py_buffer(numbers)[1:]

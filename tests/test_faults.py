@@ -15,7 +15,7 @@ from repetition import times
 
 X, GROUPS, _ = make_grouped_blobs(300, 3, 2, separation=2.0, random_state=0)
 THREADS, PROCESSES = 8, times(2, 4)
-CALLS = times(200, 10_000)
+CALLS = times(200, 4_000)
 # Growth over all calls that is no leak: caches and counters, not rows. A leak of one small array
 # per call would be far more.
 SPARE_BYTES = 200_000

@@ -17,7 +17,7 @@ from fairmix.datasets import make_grouped_blobs
 from repetition import every_other, times
 
 # Signals to one command after another.
-TRIES = times(2, 12)
+TRIES = times(2, 8)
 WORDS = ["fit", "rows.csv", "-s", "sex", "-k", "3", "--max-gap", "0.05", "--no-front"]
 WORDS += ["--labels-format", "csv", "--force", "-o", "out"]
 FILES = ["labels.csv", "metrics.json", "model.fairmix", "report.html"]

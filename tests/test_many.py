@@ -24,7 +24,7 @@ from fairmix.solvers.local_model import FewGroups
 from fairmix.solvers.many import Accuracy, ByContrast, ByGroup, ManyGroups, many_multipliers
 from fairmix.solvers.quadratic import STEP, Bound, Strength, newton_multipliers
 from fairmix.solvers.tilt import FLOOR, MOST_CONTRASTS, Tilt, _contrast_basis, _widest
-from repetition import every_other, long
+from repetition import every_other
 
 K = 4
 EXACT = Accuracy(tol=1e-9)
@@ -381,7 +381,8 @@ def test_a_fit_with_ten_groups_ends_and_says_the_gap_of_its_labels(criterion, as
     assert model.n_passes_ < 600
 
 
-@pytest.mark.parametrize("assignment", ["aware", long("blind")])
+@pytest.mark.long
+@pytest.mark.parametrize("assignment", ["aware", "blind"])
 def test_a_fit_with_a_group_per_row_ends_and_says_the_gap_of_its_labels(assignment):
     X, *_ = make_grouped_blobs(120, 5, 3, random_state=0)
     groups = np.arange(120)

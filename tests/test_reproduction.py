@@ -114,6 +114,7 @@ def test_run_resumes_where_it_stopped(tmp_path: Path) -> None:
     assert timeless(first / "tuning.json") == timeless(whole / "tuning.json")
 
 
+@pytest.mark.long
 def test_two_processes_give_the_numbers_of_one(tmp_path: Path) -> None:
     entry = ENTRIES["corollary"]
     run([entry], SMOKE, tmp_path / "one")
