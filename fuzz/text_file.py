@@ -47,6 +47,7 @@ TEXTS = {
     "escape": b"a\x1b[2J,b,g\n1,2,u\x1b[2J\n3,4,v\n",
     "open": b'a,b,g\n"1,2,u\n3,4,v\n',
     "zeros": b"a,b,g\n1,2,-0.0\n3,4,0.0\n5,6,1\n",
+    "unnamed": b",a,b,g\n0,1,2,u\n1,3,4,v\n",
     "digits": b"a,b,g\n1" + b"0" * 400 + b",2,u\n3,4,v\n",
 }
 
@@ -74,6 +75,7 @@ def check(data: bytes, folder: Path) -> str:
         warnings.filterwarnings("ignore", message="Not judged: ")
         warnings.filterwarnings("ignore", message=".* columns whose texts were read as numbers")
         warnings.filterwarnings("ignore", message=".* the text is not UTF-8")
+        warnings.filterwarnings("ignore", message="The first column of .* has no name")
         try:
             return _fit(path, named=bool(choice & 4), standardize=bool(choice & 8))
         except ValueError as error:

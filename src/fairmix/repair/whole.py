@@ -40,10 +40,10 @@ FEW_COLUMNS = 600
 # rows cost (a unit of the scale each); one of windows, whose last share takes most of its time, at
 # a tenth of the 0.3 % that whole rows may cost. Or after so many nodes, fewer where a node has many
 # columns and takes long: a count, because seconds would give other labels on another machine.
-NEAR_ENOUGH, NEAR_OF_WINDOWS, NODES, NODE_COLUMNS = 1e-4, 3e-4, 500, 200_000
+NEAR_ENOUGH, NEAR_OF_WINDOWS, NODES, NODE_COLUMNS = 1e-4, 3e-4, 40, 30_000
 # Programs of some clusters, their clusters and moves, and what is left to gain of a row, in units
 # of the scale, below which they are not worth their time: about a thousandth of what a row costs.
-SOME_ROUNDS, SOME_CLUSTERS, SOME_MOVES, MUCH = 12, 4, 6, 2e-3
+SOME_ROUNDS, SOME_CLUSTERS, SOME_MOVES, MUCH = 8, 4, 6, 2e-3
 # What an integer program takes for met may be missed by its tolerance, in rows.
 TOLERANCES = (0.0, 1e-5)
 
