@@ -106,6 +106,8 @@ def test_blind_map_stays_fair_on_held_out_rows(adult):
     assert certificate.gap < certificate.upper_bound < 0.08
 
 
+# Climbs of ten groups may swing until the last of their 60 iterations.
+@pytest.mark.filterwarnings("ignore:`max_iter` was reached")
 def test_intersections_of_adult_are_bounded_by_the_worst_pair(adult):
     table = adult.raw.table.select(["sex", "race"])
     model = FairMixture(

@@ -487,13 +487,14 @@ class Fit:
     ) -> list[list[Solution]]:
         """The best ends of ``n_init`` searches on few rows."""
         search, small = self.schedule.search, Objective(mixture, table)
+        runs = search.runs_aware if task.aware else search.runs_blind
         walks = [
             Walk(search, recipe, task, small, table, self.rng) for _ in range(self.settings.n_init)
         ]
         return [
             walk.run(
                 lambda level: self.start(
-                    mixture, table, runs=1, level=level, seen=search.start_rows
+                    mixture, table, runs=runs, level=level, seen=search.start_rows
                 )
             )
             for walk in walks

@@ -41,10 +41,12 @@ class Search:
     ----------
     rows : int
         Rows that it sees, at most.
-    levels_aware, levels_blind : tuple of float
+    levels : tuple of float
         Starts, which share half of all iterations: of each, the share of what groups tell of the
-        rows that is taken from them before k-means (`fairmix.fitting.starts.Level`). A bound costs
-        a blind map more, so its starts are closer to level.
+        rows that is taken from them before k-means (`fairmix.fitting.starts.Level`).
+    runs_aware, runs_blind : int
+        Runs of k-means for each start, of which the best counts. Clusters of an aware map are much
+        like those of k-means, so its best optimum is a good start; those of a blind map are not.
     start_rows : int
         Rows that k-means sees, at most; the others go to the nearest centre.
     settle_iterations : int
@@ -81,8 +83,9 @@ class Search:
     # One block.
     rows: int = 16_384
     # Decision records 0019, 0023 and 0026 have what other numbers cost and bring.
-    levels_aware: tuple[float, ...] = (0.0, 0.0, 0.5, 0.8, 1.0, 1.0)
-    levels_blind: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
+    levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
+    runs_aware: int = 5
+    runs_blind: int = 1
     start_rows: int = 4_096
     settle_iterations: int = 15
     move_iterations: int = 18
@@ -138,8 +141,9 @@ class Walk:
     def run(self, start: Callable[[Level], FloatArray]) -> list[Solution]:
         """The best ends of all climbs, best first; ``start`` draws parameters to begin with."""
         policy = self.policy
-        levels = policy.levels_aware if self.task.aware else policy.levels_blind
-        begun = [Beginning(start(Level(self.known, share)), level=share > 0) for share in levels]
+        begun = [
+            Beginning(start(Level(self.known, share)), level=share > 0) for share in policy.levels
+        ]
         free = self._free_value(begun[0])
         # Half of all iterations: values before rates are allowed say nothing of those at the end.
         each = max(1, self.left // (2 * len(begun)))
