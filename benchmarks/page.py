@@ -157,7 +157,10 @@ def _row(ratio: Mapping[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    if value >= 1000:
+        return f"{value:,.0f}"
+    # Near one, the fourth digit tells pass from miss.
+    return f"{value:.4g}" if 0.9 < value < 1.1 else f"{value:.3g}"
 
 
 def _machine(document: Document) -> str:
