@@ -23,8 +23,8 @@ class Point:
     def __getitem__(self, name: str) -> float:
         """Mean over seeds; NaN where a seed has none."""
         # A mean over some of the seeds would look like one over all.
-        values = [run.get(name) for run in self.runs]
-        return float("nan") if None in values else float(np.mean([float(v) for v in values]))  # type: ignore[arg-type]
+        known = [float(value) for run in self.runs if (value := run.get(name)) is not None]
+        return float(np.mean(known)) if len(known) == len(self.runs) else float("nan")
 
     def spread(self, name: str) -> float:
         """Standard deviation over seeds."""
