@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from fairmix.cli.reproduce import reproduce
-from fairmix.reproduction import ENTRIES, Settings, choose, run, write_page
+from fairmix.reproduction import ENTRIES, Settings, choose, run, store, write_page
 from fairmix.reproduction import methods as m
 from fairmix.reproduction.extras import EXTRAS, sampling_error
 from fairmix.reproduction.result import Entry, Result
@@ -174,6 +175,44 @@ def test_units_of_another_version_are_not_used(tmp_path: Path) -> None:
     path = tmp_path / "proposition-1.json"
     path.write_text(path.read_text().replace('"fairmix": "', '"fairmix": "0.0.0+'))
     assert run([entry], SMOKE, tmp_path, stop_after=0) == {}
+
+
+def test_units_of_another_commit_are_renewed_on_demand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = ENTRIES["clusters"]
+    path = tmp_path / "clusters.json"
+
+    def commits() -> dict[str, set[str]]:
+        units = json.loads(path.read_text())["units"]
+        methods = {record["unit"]["method"] for record in units}
+        return {
+            name: {record["commit"] for record in units if record["unit"]["method"] == name}
+            for name in methods
+        }
+
+    monkeypatch.setattr(store, "commit", lambda: "first")
+    assert run([entry], SMOKE, tmp_path, methods=[m.MM_EM]) == {}  # others are missing
+    assert commits() == {m.MM_EM: {"first"}}
+    monkeypatch.setattr(store, "commit", lambda: "second")
+    assert run([entry], SMOKE, tmp_path).keys() == {"clusters"}
+    mixed = {m.MM_EM: {"first"}, m.FMC_EM: {"second"}, m.LABELS: {"second"}}
+    assert commits() == mixed
+    assert run([entry], SMOKE, tmp_path, renew=True, methods=[m.LABELS], stop_after=0)
+    assert commits() == mixed
+    run([entry], SMOKE, tmp_path, renew=True)
+    assert commits() == dict.fromkeys(mixed, {"second"})
+
+
+def test_commit_is_the_last_that_changed_the_package() -> None:
+    found = store.commit()
+    # None in a copy without its history.
+    assert found is None or re.fullmatch(r"[0-9a-f]{10,}\+?", found)
+
+
+def test_unknown_methods_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no method 'kmeans'.*K-means"):
+        run(choose(["clusters"]), SMOKE, tmp_path, methods=["kmeans"])
 
 
 def test_a_failed_unit_is_told_and_tried_again(tmp_path: Path) -> None:

@@ -35,6 +35,18 @@ def reproduce(
         int | None,
         typer.Option(min=1, metavar="N", help="Processes; one per core if left out."),
     ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            metavar="METHOD",
+            help="Only fits of this method; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Compute again what another commit computed.")
+    ] = False,
     page: Annotated[
         bool, typer.Option("--page", help="Only write the page, from the JSON files there.")
     ] = False,
@@ -60,7 +72,15 @@ def reproduce(
             settings = Settings.quick(**counts) if quick else Settings.full(**counts)
             cores = jobs or os.cpu_count() or 1
             try:
-                results = run(entries, settings, out, jobs=cores, shown=bool(screen.bars))
+                results = run(
+                    entries,
+                    settings,
+                    out,
+                    jobs=cores,
+                    shown=bool(screen.bars),
+                    methods=methods or (),
+                    renew=renew,
+                )
             except ImportError as error:
                 # A missing extra is for the user to install; it is no fault of the data.
                 raise typer.BadParameter(str(error)) from error

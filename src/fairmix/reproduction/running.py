@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from fairmix.reproduction.methods import METHODS
 from fairmix.reproduction.pictures import draw, require_matplotlib
 from fairmix.reproduction.records import Records
 from fairmix.reproduction.registry import ENTRIES
@@ -35,6 +36,8 @@ def run(
     *,
     jobs: int = 1,
     shown: bool = False,
+    methods: Collection[str] = (),
+    renew: bool = False,
     stop_after: int | None = None,
 ) -> dict[str, Result]:
     """Run entries, from where an earlier run stopped.
@@ -51,6 +54,10 @@ def run(
         Processes.
     shown : bool, default=False
         Whether to show progress on stderr.
+    methods : collection of str, default=()
+        Only fits of these methods; all for none. Entries that need others stay incomplete.
+    renew : bool, default=False
+        Whether to compute again what another commit computed.
     stop_after : int, default=None
         Units after which to stop, as if interrupted; None for all.
 
@@ -59,6 +66,9 @@ def run(
     dict of str to Result
         Of the entries that are complete.
     """
+    unknown = [name for name in methods if name not in METHODS]
+    if unknown:
+        raise ValueError(f"There is no method {unknown[0]!r}. Choose from: {'; '.join(METHODS)}.")
     # Before the fits: a run of hours must not end for want of a library.
     require_matplotlib()
     store = Store(folder)
@@ -67,7 +77,13 @@ def run(
     wanted = list(dict.fromkeys(task for own in tasks.values() for task in own))
     known = store.known(wanted)
     # Cut before bundling, because stop_after counts units, not fits.
-    bundles = bundle([task for task in wanted if task not in known][:stop_after])
+    missing = [
+        task
+        for task in wanted
+        if (task not in known or (renew and store.stale(task)))
+        and (not methods or task.method in methods)
+    ]
+    bundles = bundle(missing[:stop_after])
     failed: dict[Unit, Numbers] = {}
     results: dict[str, Result] = {}
 

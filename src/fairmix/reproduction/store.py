@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -26,7 +27,7 @@ class Store:
     """Numbers of units by their content, in the JSON files of a folder.
 
     A unit that is in the file of any entry is known to all, as long as it is of this version of
-    the package.
+    the package. Each has the commit of the source that computed it.
 
     Parameters
     ----------
@@ -37,14 +38,15 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._known: dict[str, Numbers] = {}
+        self._commit = commit()
+        self._known: dict[str, tuple[str | None, Numbers]] = {}
         for document in self.documents():
             # Another version may fit otherwise, and one table must not mix both.
             if document["versions"]["fairmix"] != __version__:
                 continue
             for record in document["units"]:
                 key = json.dumps(record["unit"], sort_keys=True)
-                self._known[key] = record["numbers"]
+                self._known[key] = record["commit"], record["numbers"]
 
     def documents(self) -> list[dict[str, Any]]:
         """All files of entries, in the order of their names."""
@@ -55,11 +57,15 @@ class Store:
 
     def known(self, tasks: Iterable[Unit]) -> dict[Unit, Numbers]:
         """Those that are done."""
-        return {task: self._known[task.key] for task in tasks if task.key in self._known}
+        return {task: self._known[task.key][1] for task in tasks if task.key in self._known}
+
+    def stale(self, task: Unit) -> bool:
+        """Whether another commit computed it."""
+        return task.key in self._known and self._known[task.key][0] != self._commit
 
     def keep(self, task: Unit, numbers: Numbers) -> None:
         """Remember the numbers of a unit."""
-        self._known[task.key] = numbers
+        self._known[task.key] = self._commit, numbers
 
     def write(
         self,
@@ -89,7 +95,10 @@ class Store:
                 for task in tasks
                 if task in failed
             ],
-            "units": [{"unit": task.to_json(), "numbers": done[task]} for task in done],
+            "units": [
+                {"unit": task.to_json(), "commit": self._known[task.key][0], "numbers": done[task]}
+                for task in done
+            ],
         }
         # In one step, so that a run that is killed while it writes leaves the file of before.
         replace_file(self.folder / f"{entry.name}.json", to_text(document).encode())
@@ -102,6 +111,27 @@ def to_text(document: dict[str, Any]) -> str:
     lines = ",\n".join(json.dumps(unit, ensure_ascii=False) for unit in units)
     # head ends with a line break and a brace, which come after the units.
     return f'{head[:-2]},\n "units": [\n{lines}\n ]\n}}\n'
+
+
+def commit() -> str | None:
+    """The last commit that changed the package, with a plus where its files differ from it.
+
+    None where the package is not in a repository, as when it is installed from a wheel.
+    """
+    package = Path(__file__).parents[1]
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=package, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    try:
+        # Asked about this folder only: nothing is known about a package that lies in a repository
+        # of something else, and other files do not matter.
+        found = git("log", "-1", "--format=%h", "--abbrev=10", "--", ".")
+        changed = git("status", "--porcelain", "--", ".")
+    except OSError:
+        return None
+    return found + "+" * bool(changed) if found else None
 
 
 def versions() -> dict[str, str]:
