@@ -201,7 +201,7 @@ def test_units_of_another_commit_are_renewed_on_demand(
     assert run([entry], SMOKE, tmp_path, renew=True, methods=[m.LABELS], stop_after=0)
     assert commits() == mixed
     run([entry], SMOKE, tmp_path, renew=True)
-    assert commits() == dict.fromkeys(mixed, {"second"})
+    assert commits() == {name: {"second"} for name in mixed}
 
 
 def test_commit_is_the_last_that_changed_the_package() -> None:
@@ -211,7 +211,7 @@ def test_commit_is_the_last_that_changed_the_package() -> None:
 
 
 def test_unknown_methods_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no method 'kmeans'.*K-means"):
+    with pytest.raises(ValueError, match=r"no method 'kmeans'.*K-means"):
         run(choose(["clusters"]), SMOKE, tmp_path, methods=["kmeans"])
 
 
