@@ -20,7 +20,7 @@ EXAMPLE_LABELS = np.r_[1, np.zeros(199, dtype=int)]
 def units(settings: Settings) -> list[Unit]:
     """The fits of the fronts."""
     # No fits of its own: the more different fits, the harder the test of an inequality.
-    return fronts.units(settings, x="balance", unit_length=True)
+    return fronts.units(settings, unit_length=True)
 
 
 def conclude(settings: Settings, records: Records) -> Result:

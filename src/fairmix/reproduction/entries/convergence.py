@@ -31,7 +31,6 @@ def units(settings: Settings) -> list[Unit]:
             settings.view("adult"),
             m.FMC_EM,
             [STRENGTH],
-            seeds=settings.seeds[:1],
             extras=("history",),
             also={"max_iter": stop, "tol": 0.0},
         )

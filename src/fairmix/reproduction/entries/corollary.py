@@ -26,7 +26,6 @@ def units(settings: Settings) -> list[Unit]:
             view,
             m.FMC_EM,
             [STRENGTH],
-            seeds=settings.seeds[:1],
             extras=("history",),
             also=also,
         )

@@ -37,12 +37,12 @@ LP_NOTE = (
 )
 
 
-def units(settings: Settings, *, x: str, unit_length: bool) -> list[Unit]:
+def units(settings: Settings, *, unit_length: bool) -> list[Unit]:
     """Every method on each data set."""
     return [
         task
         for data in DATA
-        for method in (SHOWN if x == "gap" else (*SHOWN, *MORE))
+        for method in (*SHOWN, *MORE)
         # With L2 normalisation these are the fits that several tables need too, so they run once.
         for task in sweep(settings, settings.front_view(data, unit_length), method)
     ]
@@ -227,7 +227,7 @@ def _entry(x: str, unit_length: bool) -> Entry:
         "FMC costs less than SFC near perfect fairness and covers the whole range of fairness; "
         "VFC costs slightly less than FMC but cannot reach every level, and without L2 "
         "normalisation it may fail.",
-        partial(units, x=x, unit_length=unit_length),
+        partial(units, unit_length=unit_length),
         partial(conclude, x=x, unit_length=unit_length),
     )
 

@@ -14,13 +14,7 @@ from fairmix.reproduction.units import Unit
 
 def units(settings: Settings) -> list[Unit]:
     """A plain mixture of Adult, and what samples of several sizes say of its Delta."""
-    return sweep(
-        settings,
-        settings.view("adult"),
-        m.MM_EM,
-        seeds=settings.seeds[:1],
-        extras=("sampling_error",),
-    )
+    return sweep(settings, settings.view("adult"), m.MM_EM, extras=("sampling_error",))
 
 
 def conclude(settings: Settings, records: Records) -> Result:

@@ -21,9 +21,7 @@ def units(settings: Settings) -> list[Unit]:
     for data in DATA:
         view = settings.view(data)
         for method in (m.MM_EM, m.FMC_EM):
-            # `Point.extra` reads the first seed, so that others would be wasted.
-            first, extras = settings.seeds[:1], ("sharpness",)
-            tasks += sweep(settings, view, method, [STRENGTH], seeds=first, extras=extras)
+            tasks += sweep(settings, view, method, [STRENGTH], extras=("sharpness",))
     return tasks
 
 

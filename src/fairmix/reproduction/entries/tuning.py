@@ -32,7 +32,6 @@ def units(settings: Settings) -> list[Unit]:
             View("adult", rows=settings.tuning_rows),
             m.FMC_EM,
             [STRENGTH],
-            seeds=settings.seeds[:1],
             also={"max_iter": total, "inner_iter": steps, "learning_rate": rate},
         )
     ]
