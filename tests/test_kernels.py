@@ -15,7 +15,8 @@ from cases import (
     central_differences,
     numbers,
 )
-from fairmix.kernels import LogitMap, backward, forward, hard_labels
+from fairmix.kernels import LogitMap, backward, forward, hard_labels, products
+from fairmix.kernels.softmax import NEGLIGIBLE
 from fairmix.kernels.totals import Block, Features, Logits, add_up
 
 N_ROWS, N_DENSE, LEVELS = 9, 2, (2, 3)
@@ -321,3 +322,24 @@ def test_labels_are_the_first_of_equal_largest_logits(n_clusters):
     found = hard_labels(block, LogitMap(Logits(np.zeros(n_clusters), table)))
     np.testing.assert_array_equal(found, table.argmax(axis=0))
     assert found.dtype == np.int32
+
+
+@pytest.mark.parametrize("n_rows", [3, products.PIECE, 2 * products.PIECE + 7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_in_pieces_are_those_of_the_whole(n_rows, dtype):
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(3, 5)).astype(dtype)
+    columns = rng.normal(size=(8, n_rows)).astype(dtype)[1:6]
+    values = rng.random((3, n_rows)).astype(np.float32)
+    accuracy = {"rtol": 1e-4, "atol": 1e-3}
+    np.testing.assert_allclose(products.product(weights, columns), weights @ columns, **accuracy)
+    found = products.sums(values, columns)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, values.astype(np.float64) @ columns.T, **accuracy)
+
+
+def test_products_of_two_negligible_responsibilities_are_not_denormal():
+    for dtype, lowest in NEGLIGIBLE.items():
+        # A factor of the curvature is that of a group, and hardly below a millionth.
+        assert np.exp(2 * lowest) * 1e-6 > np.finfo(dtype).tiny
+        assert np.exp(lowest) < np.finfo(dtype).eps

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairmix.kernels import products
 from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits
 
 ALL = slice(None)
@@ -104,7 +105,8 @@ class LogitMap:
 def product(block: Block, weights: Weights, rows: slice | IntArray = ALL) -> FloatArray:
     """Weights times T(x) of some rows of the block, (K, n)."""
     # Columns after the last weight are left out: an untilted map has no weights for groups.
-    out: FloatArray = weights.dense @ block.design[rows, : weights.dense.shape[1]].T
+    columns = block.design[:, : weights.dense.shape[1]].T
+    out = products.product(weights.dense, columns if rows is ALL else columns[:, rows])
     if weights.table is not None:
         assert block.features.codes is not None
         for column in block.features.codes[rows].T:

@@ -21,13 +21,16 @@ import numpy as np
 
 from fairmix.kernels.labels import winners
 from fairmix.kernels.logits import LogitMap, lowered_logits, tilted
-from fairmix.kernels.totals import Block, FloatArray, Logits, Totals, even
+from fairmix.kernels.products import sums
+from fairmix.kernels.totals import FEW_GROUPS, Block, FloatArray, Logits, Totals, even, pairs
 
 NOTHING = np.zeros(0)
-# A responsibility below this, exp(-44), counts as this: what is lost is nothing beside rounding.
+# The logarithm of what a smaller responsibility counts as, by precision: nothing beside rounding.
 # Without the floor some percent of the responsibilities of well separated clusters are denormal
 # numbers, at which processors make exp, and many of them also products, up to ten times as slow.
-NEGLIGIBLE = 7.8e-20
+# In single precision products of two of them, and of a small factor, must not be denormal either:
+# with -44 the curvature of 20 clusters takes four times as long.
+NEGLIGIBLE = {np.dtype(np.float32): -35.0, np.dtype(np.float64): -44.0}
 # Up to this many dense features their sums come with the masses from one product; with more, passes
 # that need no sums would pay for them. That depends on nothing else, so that the same rows always
 # give the same bits.
@@ -150,7 +153,7 @@ def _softmax(
         logsumexp = _weighted_sum(each, block.weight)
     # With the top known, what is negligible was cut before `exp` already.
     if not top_known:
-        np.maximum(psi, NEGLIGIBLE * total, out=psi)
+        np.maximum(psi, total * psi.dtype.type(np.exp(NEGLIGIBLE[psi.dtype])), out=psi)
     # One division for each row, not for each entry.
     psi *= 1 / total
     return psi, logsumexp
@@ -166,16 +169,17 @@ def _exponential(logits: FloatArray, *, top_known: bool, rough: bool) -> FloatAr
         with np.errstate(over="ignore"):
             logits = logits.astype(np.float32, copy=False)
     # A little above the smallest normal number, so that rounding makes nothing denormal.
-    lowest = np.log(NEGLIGIBLE) if top_known else np.log(np.finfo(logits.dtype).tiny) + 1
+    kind = logits.dtype
+    lowest = NEGLIGIBLE[kind] if top_known else np.log(np.finfo(kind).tiny) + 1
     # A row of equal numbers, because NumPy is three times as slow with a single one.
-    np.maximum(logits, np.full(logits.shape[1], lowest, logits.dtype), out=logits)
+    np.maximum(logits, np.full(logits.shape[1], lowest, kind), out=logits)
     return np.asarray(np.exp(logits, out=logits))
 
 
 def _by_group(block: Block, q: FloatArray) -> FloatArray:
     """Sum over the rows of each group, (M, K) in float64."""
     weighted = q if block.weight is None else q * block.weight
-    return (weighted @ block.members).T.astype(np.float64)
+    return sums(weighted, block.members.T).T
 
 
 def _masses(block: Block, psi: FloatArray) -> tuple[FloatArray | None, FloatArray, FloatArray]:
@@ -183,29 +187,51 @@ def _masses(block: Block, psi: FloatArray) -> tuple[FloatArray | None, FloatArra
     n_dense = 0 if block.features.dense is None else block.features.dense.shape[1]
     few = n_dense <= FEW_FEATURES
     weighted = psi if block.weight is None else psi * block.weight
-    sums = (weighted @ block.design[:, 1 if few else 1 + n_dense :]).astype(np.float64)
+    found = sums(weighted, block.design[:, 1 if few else 1 + n_dense :].T)
     M, first = block.n_groups, block.n_indicators
-    both = sums[:, n_dense if few else 0 :].T
+    both = found[:, n_dense if few else 0 :].T
     model_mass = both[first : first + M] if block.propensity is not None else both[:M]
-    return sums if few else None, both[:M], model_mass
+    return found if few else None, both[:M], model_mass
 
 
 def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArray:
     """``sum_i w_i a_i a_i^T (x) (diag psi_i - psi_i psi_i^T)`` with a = C rho, (R, K, R, K)."""
-    a = block.rooted(contrasts, psi.dtype)
-    R, K = len(a), len(psi)
-    both = (a[:, None] * psi).reshape(R * K, -1)
-    # A product with itself needs half the work.
-    out = -(both @ both.T).astype(np.float64).reshape(R, K, R, K)
-    clusters = np.arange(K)
-    # psi_i adds up to one, so the diagonal follows from the rest; adding a constant over clusters
-    # then changes nothing to the last digit, and the curvature of two groups is never negative.
-    out[:, clusters, :, clusters] -= out.sum(axis=3).transpose(1, 0, 2)
+    R, K = len(contrasts), len(psi)
+    if R > FEW_GROUPS:
+        a = block.rooted(contrasts, psi.dtype)
+        both = (a[:, None] * psi).reshape(R * K, -1)
+        # A product with itself needs half the work.
+        out = -(both @ both.T).astype(np.float64).reshape(R, K, R, K)
+        clusters = np.arange(K)
+        # psi_i adds up to one, so the diagonal follows from the rest; adding a constant over
+        # clusters then changes nothing to the last digit.
+        out[:, clusters, :, clusters] -= out.sum(axis=3).transpose(1, 0, 2)
+        return out
+    found = _spreads(psi, block.paired(contrasts, psi.dtype))
+    out = np.empty((R, K, R, K))
+    for part, (r, s) in zip(found, pairs(R), strict=True):
+        out[r, :, s] = out[s, :, r] = part
+    return out
+
+
+def _spreads(psi: FloatArray, factors: FloatArray) -> FloatArray:
+    """``sum_i f_i (diag psi_i - psi_i psi_i^T)`` for factors (S, n), each (K, K)."""
+    K = len(psi)
+    scaled = (factors[:, None] * psi).reshape(len(factors) * K, -1)
+    out = sums(scaled, psi).reshape(-1, K, K)
+    # The same from both sides to the last digit. As above, the diagonal follows from the rest: the
+    # curvature of two groups is never negative.
+    out = -0.5 * (out + out.transpose(0, 2, 1))
+    out[:, np.arange(K), np.arange(K)] -= out.sum(axis=2)
     return out
 
 
 def _within_groups(block: Block, psi: FloatArray) -> FloatArray:
     """``sum_i w_i (diag psi_i - psi_i psi_i^T)`` over the rows of each group, (M, K, K)."""
+    if block.n_groups <= FEW_GROUPS:
+        members = block.members.T
+        weighted = members if block.weight is None else members * block.weight
+        return _spreads(psi, weighted.astype(psi.dtype, copy=False))
     # Groups side by side, so that the work does not grow with their number; rows aside come last.
     order = block.by_group
     ends = np.cumsum(np.bincount(block.groups, minlength=block.n_groups)[: block.n_groups])
@@ -237,22 +263,22 @@ def backward(
         q = q * block.weight
     if known is None:
         width = even(n_dense + block.n_indicators)
-        known = (q @ block.design[:, 1 : 1 + width]).astype(np.float64)
-    sums = known[:, :n_dense]
+        known = sums(q, block.design[:, 1 : 1 + width].T)
+    out = known[:, :n_dense]
     # A block of complete rows has no columns for gaps; their sums are zero.
     if n_features > n_dense:
-        sums = np.zeros((len(q), n_features))
-        sums[:, :n_dense] = known[:, :n_dense]
+        out = np.zeros((len(q), n_features))
+        out[:, :n_dense] = known[:, :n_dense]
     if codes is not None:
         width = n_features - n_dense
         for column in codes.T:
             for k, row in enumerate(q):
                 # Counted rather than multiplied, so that no 0/1 columns are made.
-                sums[k, n_dense:] += np.bincount(column, weights=row, minlength=width)
+                out[k, n_dense:] += np.bincount(column, weights=row, minlength=width)
     # Each row is in one group or aside, so the sums over these add up to those over one.
     once = known[:, n_dense : n_dense + block.n_indicators][:, block.once]
-    out = Logits(once.sum(axis=1), sums)
-    return out if pull is not None or alpha == 1.0 else out * alpha
+    found = Logits(once.sum(axis=1), out)
+    return found if pull is not None or alpha == 1.0 else found * alpha
 
 
 def _pulled(

@@ -114,6 +114,11 @@ def even(width: int) -> int:
     return -(-width // 4) * 4
 
 
+def pairs(n: int) -> list[tuple[int, int]]:
+    """Pairs of numbers below n, in whatever order, and of each with itself."""
+    return list(itertools.combinations_with_replacement(range(n), 2))
+
+
 @dataclass(frozen=True, eq=False)
 class Membership:
     """Which groups the rows of a cell belong to, where they belong to one of each attribute.
@@ -295,6 +300,18 @@ class Block:
             if self.weight is not None:
                 out *= np.sqrt(self.weight).astype(dtype)
             found = self._kept["rooted"] = (key, out)
+        return found[1]
+
+    def paired(self, contrasts: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
+        """Weighted products of two of these, of each of `pairs`, likewise kept, (P, n)."""
+        key = (contrasts.shape, contrasts.tobytes(), dtype)
+        found = self._kept.get("paired")
+        if found is None or found[0] != key:
+            along = self.along(contrasts)
+            out = np.stack([along[r] * along[s] for r, s in pairs(len(along))])
+            if self.weight is not None:
+                out *= self.weight
+            found = self._kept["paired"] = (key, out.astype(dtype))
         return found[1]
 
     @property

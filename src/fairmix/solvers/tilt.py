@@ -273,8 +273,11 @@ class Tilt:
 
 def _contrast_basis(n_groups: int) -> FloatArray:
     """Orthonormal basis of the vectors that add up to zero, (M, M - 1)."""
-    columns = np.column_stack([np.ones(n_groups), np.eye(n_groups)[:, : n_groups - 1]])
-    return np.asarray(np.linalg.qr(columns)[0][:, 1:])
+    # Helmert's, with zeros that are exact: products with 1e-17 would be denormal numbers.
+    rank = np.arange(1, n_groups)
+    columns = np.triu(np.ones((n_groups, n_groups - 1)))
+    columns[rank, rank - 1] = -rank
+    return np.asarray(columns / np.sqrt(rank * (rank + 1)))
 
 
 def _widest(variance: FloatArray, *, free: bool = False) -> FloatArray:
