@@ -4,10 +4,10 @@ import pytest
 
 from fairmix.reproduction import methods as m
 from fairmix.reproduction import paper
-from fairmix.reproduction.entries.fronts import front_claims
+from fairmix.reproduction.entries.fronts import cheaper_than_sfc
 from fairmix.reproduction.page import render, table
 from fairmix.reproduction.records import Records, cheapest, cost_at, fairest, front
-from fairmix.reproduction.result import Claim
+from fairmix.reproduction.result import FAILS, FOR_US, HOLDS, Claim, measured
 from fairmix.reproduction.units import Unit, unit
 from fairmix.reproduction.views import View
 
@@ -112,31 +112,74 @@ def test_fits_that_lost_clusters_do_not_count(line: Records) -> None:
     assert cheap["cost"] == 20
 
 
-@pytest.mark.parametrize(("sfc_cost", "holds"), [(31, True), (29, False)])
-def test_claim_about_sfc_follows_the_costs(line: Records, sfc_cost: float, holds: bool) -> None:
+@pytest.mark.parametrize(
+    ("tree", "trees", "aware", "verdict"),
+    [
+        (31, 29, 40, HOLDS),  # FMC-EM against SFC as published
+        (29, 26, 25, FOR_US),  # ours against the best of ten trees
+        (29, 26, 27, FAILS),
+    ],
+)
+def test_claim_about_sfc_follows_the_costs(
+    line: Records, tree: float, trees: float, aware: float, verdict: str
+) -> None:
     known = {point.unit: point.runs[0] for point in line}
-    records = Records({**known, fit(m.SFC): numbers(sfc_cost, 0.001, 0.5)})
-    claims = {claim.text: claim for claim in front_claims(records, VIEW)}
-    claim = claims[
-        "Adult: FMC (blind) costs less than our SFC (best of ten trees) near perfect fairness"
-    ]
-    assert claim.holds is holds
-    assert (
-        claim.figures == f"FMC-EM costs 30 at Delta 0.0000; SFC costs {sfc_cost} at Delta 0.0010."
-    )
+    rivals = {
+        fit(m.SFC_ONE): numbers(tree, 0.001, 0.4),
+        fit(m.SFC): numbers(trees, 0.001, 0.4),
+        fit(m.AWARE): numbers(aware, 0.001, 0.4),
+    }
+    for x, level in (("gap", "Delta 0.0010"), ("balance", "Balance 0.4000")):
+        claim = cheaper_than_sfc(Records({**known, **rivals}), VIEW, x)
+        assert claim.verdict == verdict
+        assert claim.part == "Adult"
+        assert claim.figures == (
+            f"FMC-EM costs 30, our blind map has no such fit, our aware map costs {aware}; SFC "
+            f"costs {tree} as published and {trees} as the best of ten trees, at {level}."
+        )
 
 
 @pytest.mark.parametrize(
-    ("holds", "words"),
-    [(True, "holds here"), (False, "does not hold here"), (None, "not measured here")],
+    ("holds", "ours", "words"),
+    [
+        (True, False, "holds"),
+        (False, True, "holds for us, not as printed"),
+        (False, False, "does not hold"),
+        (None, False, "not measured"),
+    ],
 )
-def test_verdicts(holds: bool | None, words: str) -> None:
-    assert Claim("", holds, "").verdict == words
+def test_verdicts(holds: bool | None, ours: bool, words: str) -> None:
+    assert Claim("", holds, "", ours=ours).verdict == words
+
+
+def test_cells_have_a_deviation_where_there_are_several_seeds() -> None:
+    runs = {
+        fit(m.FMC_EM, 1.0, 0): numbers(1000, 0.1, 0.2),
+        fit(m.FMC_EM, 1.0, 1): numbers(1400, 0.3, 0.4),
+        fit(m.SFC): numbers(2000, 0.1, 0.5),
+    }
+    several, single = Records(runs)
+    assert measured(several, "cost") == "1,200 ± 200"
+    assert measured(several, "gap", 4) == "0.2000 ± 0.1000"
+    assert measured(several, "nll") == ""
+    assert measured(single, "cost") == "2,000"
+
+
+def check(part: str, verdict: str, **changes: object) -> dict[str, object]:
+    return {
+        "text": "C",
+        "part": part,
+        "verdict": verdict,
+        "figures": f"F of {part}.",
+        "beyond": False,
+        **changes,
+    }
 
 
 def document(**changes: object) -> dict[str, object]:
     record = {
         "unit": {"seed": 0, "method": "FMC-EM", "settings": {"fairness_strength": 5.0}},
+        "commit": "abc",
         "numbers": {"cpu_seconds": 2.4},
     }
     return {
@@ -147,9 +190,11 @@ def document(**changes: object) -> dict[str, object]:
         "complete": True,
         "settings": {"mode": "quick"},
         "data": ["Adult, all rows"],
+        "versions": {"fairmix": "1.2"},
         "tables": [{"title": "T", "columns": ["paper: Cost", "ours"], "rows": [["9,509", "9|1"]]}],
-        "claims": [{"text": "C", "holds": False, "verdict": "does not hold here", "figures": "F."}],
+        "claims": [check("Adult", HOLDS), check("Bank", FAILS)],
         "notes": ["A note."],
+        "gains": [],
         "figure": "fca-table.svg",
         "errors": [],
         "units": [record, record],
@@ -163,16 +208,56 @@ def test_page_has_the_section_of_a_document() -> None:
     assert section == (
         '<a id="fca-table"></a>\n\n## A title\n\n*Table 1.* The paper: FMC is behind.\n\n'
         "Run: quick, seeds 0, 2 fits, 5 processor seconds, strengths 5. Data: Adult, all rows. "
-        "[All numbers](files/fca-table.json).\n\n"
+        "By fairmix 1.2 at abc. [All numbers](files/fca-table.json).\n\n"
         "![A title](files/fca-table.svg)\n\n"
-        "| claim | verdict | figures |\n|---|---|---|\n| C | does not hold here | F. |\n\n"
+        "| claim | for | verdict | figures |\n|---|---|---|---|\n"
+        "| C | Adult | holds | F of Adult. |\n| C | Bank | does not hold | F of Bank. |\n\n"
         "- A note.\n\n"
         "**T**\n\n| paper: Cost | ours |\n|---|---|\n| 9,509 | 9\\|1 |\n"
     )
-    assert "| [A title](#fca-table) | 0 | 1 | 0 |  |" in text
-    assert "| [fca-table](#fca-table) | C | F. |" in text
-    held = [{"text": "C", "holds": True, "verdict": "holds here", "figures": "F."}]
-    assert "Claims that do not hold" not in render([document(claims=held)], link="files")
+
+
+def test_page_sums_up_the_claims() -> None:
+    beyond = check("Adult", HOLDS, text="B", beyond=True)
+    other = check("", FOR_US, text="D")
+    text = render([document(claims=[*document()["claims"], other, beyond])], link="x")
+    assert "Of 2 claims of the paper, 0 hold as printed, 1 hold for our methods" in text
+    assert "1 do not hold." in text
+    # The worst part decides, and has its figures there.
+    assert (
+        "| [C](#fca-table) | **does not hold**; holds for Adult | Bank: F of Bank. |\n"
+        "| [D](#fca-table) | **holds for us, not as printed** | F of . |" in text
+    )
+    assert "1 of 1 claims about our methods hold" in text
+    assert "| [B](#fca-table) | Adult | holds | F of Adult. |" in text
+
+
+def test_page_tells_by_how_much_ours_are_ahead() -> None:
+    gains = [
+        {"what": "A", "measure": "Cost", "printed": 200, "blind": 190.0, "aware": 150.0},
+        {"what": "B", "measure": "Cost", "printed": 100, "blind": None, "aware": 60.0},
+        {"what": "C", "measure": "NLL", "printed": 9.0, "blind": 9.1, "aware": 8.5},
+    ]
+    text = render([document(gains=gains)], link="x")
+    assert "our blind maps have 5% less Cost and our aware maps have 25% to 40% less" in text
+    assert "our blind maps have -0.10 less NLL" in text
+    assert "| A | Cost | 200 | 190 (-5.0%) | 150 (-25.0%) |" in text
+    assert "| B | Cost | 100 | no such fit | 60 (-40.0%) |" in text
+    assert "| C | NLL | 9.000 | 9.100 (+0.100) | 8.500 (-0.500) |" in text
+
+
+def test_page_tells_which_commit_computed_which_methods() -> None:
+    units = [
+        {
+            "unit": {"seed": seed, "method": method, "settings": {}},
+            "commit": commit,
+            "numbers": {"cpu_seconds": 1.0},
+        }
+        for seed, method, commit in ((0, "SFC", "abc"), (1, "SFC", "abc"), (0, "FCA", "def"))
+    ]
+    text = render([document(units=units)], link="x")
+    assert "seeds 0 1, 3 fits" in text
+    assert "By fairmix 1.2 at abc (SFC), def (FCA)." in text
 
 
 def test_page_tells_what_is_missing() -> None:
@@ -180,7 +265,7 @@ def test_page_tells_what_is_missing() -> None:
     assert "**FCA failed:** ImportError: no POT" in render([document(errors=failed)], link="x")
     text = render([document(complete=False)], link="x")
     assert "2 units are done; run it again to continue." in text
-    assert "not complete" in text
+    assert "- Not complete: fca-table." in text
 
 
 def test_table_is_markdown() -> None:

@@ -118,7 +118,12 @@ def _draw_series(axes: Any, series: Series, color: str, marker: str) -> Any:
         linestyle="-" if series.line else "none",
         **faint,
     )
-    if series.band is not None:
+    if series.band is None:
+        return handle
+    if not series.line or len(series.x) == 1:
+        # A band needs a line along which it runs.
+        axes.errorbar(series.x, series.y, series.band, fmt="none", ecolor=color, elinewidth=1)
+    else:
         low = [y - half for y, half in zip(series.y, series.band, strict=True)]
         high = [y + half for y, half in zip(series.y, series.band, strict=True)]
         axes.fill_between(series.x, low, high, color=color, alpha=0.2, linewidth=0)

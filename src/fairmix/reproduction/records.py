@@ -39,10 +39,9 @@ class Point:
         """Whether every seed kept all clusters."""
         return all(run["clusters"] == self.unit.clusters for run in self.runs)
 
-    def extra(self, name: str) -> Any:
-        """An extra of the first seed."""
-        # Extras are curves and tables, of which a mean says little.
-        return self.runs[0][name]
+    def extras(self, name: str) -> list[Any]:
+        """An extra of each seed."""
+        return [run[name] for run in self.runs]
 
 
 class Records:

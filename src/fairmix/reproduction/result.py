@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from math import isnan
 from typing import Any
 
-from fairmix.reproduction.records import Records
+from fairmix.reproduction.records import Point, Records
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.units import Unit
 
@@ -21,21 +21,69 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
+HOLDS, FOR_US = "holds", "holds for us, not as printed"
+FAILS, OPEN = "does not hold", "not measured"
+
+
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper, and whether the figures of this run bear it out; None: not measured."""
+    """A claim, and whether the figures of this run bear it out.
+
+    Attributes
+    ----------
+    text : str
+        What is claimed.
+    holds : bool or None
+        Whether it holds for the methods and settings of the paper; None: not measured.
+    figures : str
+        The numbers, in a sentence.
+    part : str
+        Data set, method or setting that the figures are about; empty for all.
+    ours : bool
+        Whether it holds for methods of fairmix.
+    beyond : bool
+        Whether it is a claim about fairmix that the paper does not make.
+    """
 
     text: str
     # Three values, not two: what did not run neither confirms nor refutes a claim.
     holds: bool | None
     figures: str
+    part: str = ""
+    ours: bool = False
+    beyond: bool = False
 
     @property
     def verdict(self) -> str:
         """In words."""
-        if self.holds is None:
-            return "not measured here"
-        return "holds here" if self.holds else "does not hold here"
+        if self.holds:
+            return HOLDS
+        if self.ours:
+            return FOR_US
+        return OPEN if self.holds is None else FAILS
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What the paper's FMC-EM reached at its Balance, and what ours do there.
+
+    Attributes
+    ----------
+    what : str
+        Data and Balance.
+    measure : {"Cost", "NLL"}
+        What is less.
+    printed : float
+        The paper's.
+    blind, aware : float or None
+        Ours, None where no fit has that Balance.
+    """
+
+    what: str
+    measure: str
+    printed: float
+    blind: float | None
+    aware: float | None
 
 
 @dataclass(frozen=True)
@@ -68,18 +116,20 @@ class Panel:
 
 @dataclass(frozen=True)
 class Result:
-    """Tables, claims, notes and the panels of a figure."""
+    """Tables, claims, notes, the panels of a figure, and where ours are ahead of the paper."""
 
     tables: Sequence[Table] = ()
     claims: Sequence[Claim] = ()
     notes: Sequence[str] = ()
-    panels: Sequence[Panel] = field(default=())
+    panels: Sequence[Panel] = ()
+    gains: Sequence[Gain] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Tables, claims and notes as JSON has them; the panels become a picture."""
         claims = [{**asdict(claim), "verdict": claim.verdict} for claim in self.claims]
         tables = [asdict(table) for table in self.tables]
-        return {"tables": tables, "claims": claims, "notes": list(self.notes)}
+        gains = [asdict(gain) for gain in self.gains]
+        return {"tables": tables, "claims": claims, "notes": list(self.notes), "gains": gains}
 
 
 @dataclass(frozen=True)
@@ -118,6 +168,16 @@ def whole(value: float | None) -> str:
 def decimals(value: float | None, digits: int = 3) -> str:
     """A gap, a balance or a likelihood."""
     return "" if value is None or isnan(value) else f"{value:.{digits}f}"
+
+
+def measured(point: Point, name: str, digits: int = 3) -> str:
+    """A measure in a table: its mean, and its standard deviation where there are several seeds."""
+
+    def told(value: float) -> str:
+        return whole(value) if name == "cost" else decimals(value, digits)
+
+    mean = told(point[name])
+    return f"{mean} ± {told(point.spread(name))}" if mean and len(point.runs) > 1 else mean
 
 
 def shortfall(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairmix.reproduction import methods as m
 from fairmix.reproduction.entries.fronts import DATA
 from fairmix.reproduction.records import Point, Records
-from fairmix.reproduction.result import Claim, Entry, Panel, Result, Series, Table, decimals
+from fairmix.reproduction.result import Claim, Entry, Panel, Result, Series, Table, measured
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.sweeps import sweep
 from fairmix.reproduction.units import Unit
@@ -40,7 +40,8 @@ def conclude(settings: Settings, records: Records) -> Result:
             for kind, name in NAMES.items():
                 points = _points(records, view, method, kind)
                 xs, ys = [p["balance"] for p in points], [p["nll"] for p in points]
-                series.append(Series(f"{method}, {name}", xs, ys, line=False))
+                band = [p.spread("nll") for p in points]
+                series.append(Series(f"{method}, {name}", xs, ys, line=False, band=band))
                 rows += [[TITLES[data], method, name, *_cells(point)] for point in points]
             claims.append(_claim(records, view, method))
         panels.append(Panel(TITLES[data], "Balance", "NLL", series))
@@ -60,7 +61,7 @@ def _points(records: Records, view: View, method: str, kind: str | None) -> list
 
 def _cells(point: Point) -> list[str]:
     strength = f"{point.setting('fairness_strength'):g}"
-    cells = [decimals(point["balance"]), decimals(point["nll"]), decimals(point["gap"], 4)]
+    cells = [measured(point, "balance"), measured(point, "nll"), measured(point, "gap", 4)]
     return [strength, *cells, f"{point['clusters']:g}"]
 
 
@@ -78,13 +79,14 @@ def _claim(records: Records, view: View, method: str) -> Claim:
             pairs += 1
             wins += min(rivals) < plain["nll"]
             gains.append(plain["nll"] - min(rivals))
-    text = f"{TITLES[view.data]}, {method}: diagonal has the lower NLL at similar Balance"
+    text = "A diagonal covariance has the lower NLL at similar Balance"
+    part = f"{TITLES[view.data]}, {method}"
     if not pairs:
-        return Claim(text, None, "No two fits are alike in Balance.")
+        return Claim(text, None, "No two fits are alike in Balance.", part)
     figures = (
         f"In {wins} of {pairs} comparisons; NLL lower by {min(gains):.2f} to {max(gains):.2f}."
     )
-    return Claim(text, wins == pairs, figures)
+    return Claim(text, wins == pairs, figures, part)
 
 
 ENTRY = Entry(

@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 
 from fairmix.reproduction import methods as m
 from fairmix.reproduction.records import Records
-from fairmix.reproduction.result import Claim, Entry, Panel, Result, Series, Table, decimals
+from fairmix.reproduction.result import Claim, Entry, Panel, Result, Series, Table, measured
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.sweeps import sweep
 from fairmix.reproduction.units import Unit
@@ -28,8 +28,9 @@ def conclude(settings: Settings, records: Records) -> Result:
     for method in (m.MM_EM, *m.BLIND_FMC):
         points = sorted(records.points(method), key=lambda point: point["gap"])
         xs, ys = [p["gap"] for p in points], [p["balance"] for p in points]
-        series.append(Series(method, xs, ys, line=method == m.FMC_EM))
-        rows += [[method, decimals(p["gap"], 4), decimals(p["balance"])] for p in points]
+        band = [p.spread("balance") for p in points]
+        series.append(Series(method, xs, ys, line=method == m.FMC_EM, band=band))
+        rows += [[method, measured(p, "gap", 4), measured(p, "balance")] for p in points]
     # The claim is about FMC-EM, and a plain mixture is its strength 0; a fit under a bound is
     # another method.
     paper_like = records.points((m.MM_EM, m.FMC_EM))

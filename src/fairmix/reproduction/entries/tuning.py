@@ -6,7 +6,7 @@ from itertools import product
 
 from fairmix.reproduction import methods as m
 from fairmix.reproduction.records import Point, Records
-from fairmix.reproduction.result import Claim, Entry, Result, Table, decimals, whole
+from fairmix.reproduction.result import Claim, Entry, Result, Table, decimals, measured
 from fairmix.reproduction.settings import Settings
 from fairmix.reproduction.sweeps import sweep
 from fairmix.reproduction.units import Unit
@@ -67,8 +67,8 @@ def conclude(settings: Settings, records: Records) -> Result:
 def _cells(point: Point) -> list[str]:
     total, steps, rate = _setting(point)
     head = [f"{total}", f"{steps}", f"{rate:g}", f"{point['iterations']:g}"]
-    likelihood = [decimals(objective(point), 4), decimals(point["nll"], 4)]
-    cells = [decimals(point["gap"], 4), whole(point["cost"]), f"{point['clusters']:g}"]
+    likelihood = [decimals(objective(point), 4), measured(point, "nll", 4)]
+    cells = [measured(point, "gap", 4), measured(point, "cost"), f"{point['clusters']:g}"]
     return [*head, *likelihood, *cells]
 
 
