@@ -145,7 +145,7 @@ class Settings:
             categorical_rows=10_000,
             tuning_rows=2_000,
             strengths=(1.0, 2.0, 5.0, 10.0, 20.0),
-            few_strengths=(2.0, 5.0, 10.0),
+            few_strengths=(1.0, 2.0, 5.0, 10.0, 20.0),
             variational_strengths=(0.3, 1.0, 2.0, 5.0, 10.0, 20.0),
             census_strengths=(0.1, 0.5, 2.0, 5.0, 20.0),
             census_variational_strengths=(0.3, 2.0, 10.0),
