@@ -144,7 +144,7 @@ class Settings:
             figure_rows=10_000,
             categorical_rows=10_000,
             tuning_rows=2_000,
-            strengths=(1.0, 2.0, 5.0, 10.0, 20.0),
+            strengths=(1.0, 2.0, 5.0, 10.0, 20.0, 50.0),
             few_strengths=(1.0, 2.0, 5.0, 10.0, 20.0),
             variational_strengths=(0.3, 1.0, 2.0, 5.0, 10.0, 20.0),
             census_strengths=(0.1, 0.5, 2.0, 5.0, 20.0),
