@@ -134,7 +134,8 @@ def test_claim_about_sfc_follows_the_costs(
         assert claim.verdict == verdict
         assert claim.part == "Adult"
         assert claim.figures == (
-            f"FMC-EM costs 30, our blind map has no such fit, our aware map costs {aware}; SFC "
+            f"FMC-EM costs 30, our blind map has no such fit with all clusters, our aware "
+            f"map costs {aware}; SFC "
             f"costs {tree} as published and {trees} as the best of ten trees, at {level}."
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from math import isnan
 
@@ -25,10 +26,10 @@ from fairmix.reproduction.units import Unit
 from fairmix.reproduction.views import TITLES, View, sample_notes
 
 DATA = ("adult", "bank", "credit")
-# Methods that see the group of a row have panels of their own, or nobody could tell so many lines
-# apart.
-BLIND = (m.MM_EM, m.FMC_EM, m.FMC_BOUNDED, *m.BLIND_RULES)
-SEEING = (m.SFC_ONE, m.SFC, m.VFC, m.FCA, m.LP, m.REPAIRED, *m.AWARE_RULES)
+# Two panels for each data set, or nobody could tell so many lines apart. SFC sees the group, but
+# the paper compares FMC with it, and beside the others its cost would hide how they differ.
+BLIND = (m.SFC_ONE, m.SFC, m.MM_EM, m.FMC_EM, m.FMC_BOUNDED, *m.BLIND_RULES)
+SEEING = (m.VFC, m.FCA, m.LP, m.REPAIRED, *m.AWARE_RULES)
 # The paper's fair mixture with a strength, and ours; the paper's objective under a bound is ours.
 PRINTED, OURS_BLIND = (m.FMC_EM,), (m.FMC_BOUNDED, *m.BLIND_RULES)
 # Our aware maps are compared with each of these.
@@ -81,8 +82,8 @@ def conclude(settings: Settings, records: Records, *, x: str, unit_length: bool)
         # The paper says this of one of the three data sets.
         claims.append(variational_fails(records, views[-1]))
     claims += [_least(records, view, x) for view in views]
-    panels = [front_panel(records, view, x, BLIND, ", blind") for view in views]
-    panels += [front_panel(records, view, x, SEEING, ", seeing the group") for view in views]
+    panels = [front_panel(records, view, x, BLIND, ", blind, and SFC") for view in views]
+    panels += [front_panel(records, view, x, SEEING, ", maps that see the group") for view in views]
     return Result([front_table(records, view) for view in views], claims, notes, panels)
 
 
@@ -156,7 +157,9 @@ def cheaper_than_sfc(records: Records, view: View, x: str) -> Claim:
     families = {"FMC-EM": PRINTED, "our blind map": OURS_BLIND, "our aware map": m.AWARE_RULES}
     best = {name: cheapest(records.points(own, view), near) for name, own in families.items()}
     told = [
-        f"{name} {'has no such fit' if point is None else 'costs ' + whole(point['cost'])}"
+        f"{name} has no such fit with all clusters"
+        if point is None
+        else f"{name} costs {whole(point['cost'])}"
         for name, point in best.items()
     ]
     figures = (
@@ -176,24 +179,18 @@ def cheaper_than_sfc(records: Records, view: View, x: str) -> Claim:
 def covers_range(records: Records, view: View) -> Claim:
     """Whether a strength, and our bounds, lead from the plain gap to nearly 0."""
     text = "FMC controls the level of fairness over the whole range"
-    plain = [point["gap"] for point in records.points((m.MM_EM, m.KMEANS), view)]
+    plain, part = records.one(m.KMEANS, view), TITLES[view.data]
+    if plain is None:
+        return Claim(text, None, "K-means did not run.", part)
     found, told = {}, []
-    for name, family in (("FMC-EM", PRINTED), ("Our blind map", m.BLIND_RULES)):
+    for name, family in (("FMC-EM", PRINTED), ("our blind map", m.BLIND_RULES)):
         gaps = [point["gap"] for point in records.points(family, view) if point.filled]
         # Not all of the plain gap is asked for: the loosest bound, 0.1, is below it on Adult.
-        found[name] = bool(gaps) and min(gaps) <= NEAR and max(gaps) >= 0.8 * min(plain)
+        found[name] = bool(gaps) and min(gaps) <= NEAR and max(gaps) >= 0.8 * plain["gap"]
         if gaps:
             told.append(f"{name} covers Delta from {min(gaps):.4f} to {max(gaps):.4f}")
-    figures = (
-        f"{'; '.join(told)}; K-means has {plain[-1]:.4f}." if plain else "K-means did not run."
-    )
-    return Claim(
-        text,
-        found["FMC-EM"] if plain else None,
-        figures,
-        TITLES[view.data],
-        ours=found["Our blind map"],
-    )
+    figures = f"With all clusters, {'; '.join(told)}; K-means has {plain['gap']:.4f}."
+    return Claim(text, found["FMC-EM"], figures, part, ours=found["our blind map"])
 
 
 def _ratios(records: Records, view: View, family: Sequence[str], rival: str, x: str) -> list[float]:
@@ -219,7 +216,8 @@ def _span(ratios: Iterable[float]) -> str:
 
 def _variational_ahead(records: Records, view: View) -> Claim:
     text = "VFC costs less than FMC at the same Delta"
-    return _against_vfc(records, view, text, lambda ratio: ratio > 1)
+    # A claim about the paper's own method: that ours are behind as well would not bear it out.
+    return replace(_against_vfc(records, view, text, lambda ratio: ratio > 1), ours=False)
 
 
 def competitive(records: Records, view: View) -> Claim:
