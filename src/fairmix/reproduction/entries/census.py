@@ -27,7 +27,7 @@ from fairmix.reproduction.views import View, describe
 BATCHES: dict[str, Any] = {"batch_size": 0.1, "fairness_sample_size": 0.1}
 # Without mini-batches, which the baselines do not have.
 PLAIN = (m.KMEANS, m.MM_EM, m.SFC_ONE, m.SFC, m.VFC)
-BATCHED = (m.FMC_EM, m.FMC_BOUNDED, m.LABELS, m.AWARE)
+BATCHED = (m.FMC_EM, m.LABELS, m.AWARE)
 
 
 def units(settings: Settings, *, unit_length: bool) -> list[Unit]:
@@ -41,7 +41,6 @@ def census_sweep(settings: Settings, chosen: Sequence[str], unit_length: bool) -
         # Values of their own: see `Settings`. Methods that sweep over nothing are not listed.
         m.VFC: settings.census_variational_strengths,
         m.FMC_EM: settings.census_strengths,
-        m.FMC_BOUNDED: settings.census_strict_bounds,
         m.LABELS: settings.census_bounds,
         m.AWARE: settings.census_bounds,
     }
