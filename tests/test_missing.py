@@ -116,13 +116,34 @@ def test_log_density_is_the_marginal(family, theta, rows):
 def test_complete_rows_carry_no_indicators(family, complete, rows):
     without, with_marks = family.encode(complete), family.encode(rows)
     if isinstance(family, Categorical):
-        assert without.codes.max() < sum(LEVELS)
-        assert with_marks.codes[0].tolist() == [sum(LEVELS)] * len(LEVELS)
+        assert without.dense.sum() == len(LEVELS) * N_ROWS
+        assert with_marks.dense[0].tolist() == [0] * sum(LEVELS)
     else:
         gaussian = family if isinstance(family, Gaussian) else family.numeric
-        assert without.dense.shape[1] == D + gaussian.n_scales
-        assert with_marks.dense.shape[1] == 2 * D + gaussian.n_scales
+        shown = 0 if isinstance(family, Gaussian) else sum(LEVELS)
+        assert without.dense.shape[1] == shown + D + gaussian.n_scales
+        assert with_marks.dense.shape[1] == shown + 2 * D + gaussian.n_scales
         assert with_marks.dense[:, -D:].sum() == np.isnan(rows.numeric).sum()
+
+
+@each_open_family
+def test_codes_of_many_categories_give_what_columns_of_few_give(
+    family, theta, rows, rng, monkeypatch
+):
+    if isinstance(family, Gaussian):
+        return
+    groups, theta = rng.integers(M, size=N_ROWS), np.concatenate([rng.normal(size=K), theta])
+
+    def answers():
+        table = memory_table(rows, family.encode, groups=groups, n_groups=M)
+        totals = table.softmax_pass(Sweep(Mixture(family).logits(theta)))
+        return Mixture(family).maximize(totals.sums), totals.log_likelihood, totals.mass
+
+    columns = answers()
+    monkeypatch.setattr("fairmix.mixture.families.categorical.FEW_CATEGORIES", 0)
+    assert family.encode(rows).codes is not None
+    for few, many in zip(columns, answers(), strict=True):
+        np.testing.assert_allclose(few, many, rtol=1e-10, atol=1e-10)
 
 
 @each_open_family

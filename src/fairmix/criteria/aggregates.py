@@ -218,6 +218,9 @@ def smallest_ratio(values: FloatArray) -> float:
     Balance when ``values`` are masses (M, K), the rate ratio when they are rates.
     """
     largest = values.max(axis=0)
+    # Nearly always: without the indices below, which take longer than all else here.
+    if largest.min() > 0:
+        return float((values.min(axis=0) / largest).min())
     filled = largest > 0
     return float((values.min(axis=0)[filled] / largest[filled]).min()) if filled.any() else 1.0
 

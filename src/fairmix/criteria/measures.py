@@ -81,6 +81,8 @@ class MeanPair:
         that never cancel, so that equal rates give exactly zero.
         """
         n_groups = len(rates)
+        if n_groups == 2:
+            return np.asarray(np.abs(rates[0] - rates[1]))
         below = np.arange(1, n_groups)
         pairs = max(n_groups * (n_groups - 1) / 2, 1)
         steps = np.diff(np.sort(rates, axis=0), axis=0)
@@ -250,6 +252,8 @@ class WorstPair:
 
         The imbalance is piecewise linear in a with knots at the rates and the rates less level.
         """
+        if len(rates) == 3:
+            return self._cut_three(rates, level)
         knots = np.sort(np.vstack([rates, rates - level]), axis=0)
         clusters = np.arange(rates.shape[1])
 
@@ -270,6 +274,15 @@ class WorstPair:
         # To the bit: `_cut_slope` and `_met` take a cluster for cut where anything differs.
         inside = np.ptp(rates, axis=0) <= level
         return np.where(inside, rates, np.clip(rates, a, a + level))
+
+    @staticmethod
+    def _cut_three(rates: FloatArray, level: float) -> FloatArray:
+        """The same for three groups, whose middle rate is within, or cut above, or below."""
+        high, low, total = rates.max(axis=0), rates.min(axis=0), rates.sum(axis=0)
+        a = np.maximum((high + low - level) / 2, (total - 2 * level) / 3)
+        a = np.minimum(a, (total - level) / 3)
+        cut = np.minimum(np.maximum(rates, a), a + level)
+        return np.where(high - low <= level, rates, cut)
 
     @staticmethod
     def _levels(column: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -25,7 +25,7 @@ import numpy as np
 
 from fairmix.criteria._base import BoolArray, Face, OwnBound
 from fairmix.criteria.bounds import ROUNDING
-from fairmix.kernels.totals import FloatArray, IntArray
+from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +138,8 @@ class SmallestRatio:
         around zero are left.
         """
         rho = self.least(bound)
+        if len(rates) <= FEW_GROUPS:
+            return rho, self._level_of_few(rates, rho)
         scales = self.scales[:, None]
         scaled = rates * scales
         # Beyond the last of them all rates are below their interval, and the slope is positive.
@@ -161,6 +163,30 @@ class SmallestRatio:
         level = t0 - f0 * (t1 - t0) / np.where(f1 > f0, f1 - f0, 1.0)
         # A positive slope at zero: the nearest point is the tip of the cone.
         return rho, np.where(f0 > 0, 0.0, np.clip(level, t0, t1))
+
+    def _level_of_few(self, rates: FloatArray, rho: float) -> FloatArray:
+        """The same for two or three groups.
+
+        The largest is at the top of its interval and the smallest at the bottom. One between them,
+        if any, is inside, or else at the end that is near it.
+        """
+        scaled = rates * self.scales[:, None]
+        order = scaled.argsort(axis=0, kind="stable")
+        clusters = np.arange(rates.shape[1])
+        sorted_, weight = scaled[order, clusters], (self.scales**-2.0)[order]
+        # The slope of the squared distance is `steep * level - pull`.
+        pull = weight[-1] * sorted_[-1] + rho * weight[0] * sorted_[0]
+        steep = weight[-1] + rho**2 * weight[0]
+        level = pull / steep
+        if len(rates) == 3:
+            middle, own = sorted_[1], weight[1]
+            at_top = (pull + own * middle) / (steep + own)
+            at_bottom = (pull + rho * own * middle) / (steep + rho**2 * own)
+            level = np.where(
+                middle > level, at_top, np.where(middle < rho * level, at_bottom, level)
+            )
+        # Below zero the nearest point is the tip of the cone.
+        return np.asarray(np.maximum(level, 0.0))
 
     def _directions(self, rates: FloatArray, projected: FloatArray) -> tuple[BoolArray, FloatArray]:
         """Which rates were clipped, and how they move together along an edge of the cone.

@@ -208,6 +208,8 @@ def _curvature(block: Block, psi: FloatArray, contrasts: FloatArray) -> FloatArr
         out[:, clusters, :, clusters] -= out.sum(axis=3).transpose(1, 0, 2)
         return out
     found = _spreads(psi, block.paired(contrasts, psi.dtype))
+    if R == 1:
+        return found.reshape(1, K, 1, K)
     out = np.empty((R, K, R, K))
     for part, (r, s) in zip(found, pairs(R), strict=True):
         out[r, :, s] = out[s, :, r] = part
@@ -222,7 +224,7 @@ def _spreads(psi: FloatArray, factors: FloatArray) -> FloatArray:
     # The same from both sides to the last digit. As above, the diagonal follows from the rest: the
     # curvature of two groups is never negative.
     out = -0.5 * (out + out.transpose(0, 2, 1))
-    out[:, np.arange(K), np.arange(K)] -= out.sum(axis=2)
+    out.reshape(-1, K * K)[:, :: K + 1] -= out.sum(axis=2)
     return out
 
 

@@ -11,6 +11,8 @@ is least squares in mu that must not be negative: with ``H = L L'`` it is, up to
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
@@ -32,6 +34,13 @@ def cone_multipliers(model: FewGroups, cone: FloatArray) -> FloatArray:
     H = definite(model.curvature / unit)
     L = np.linalg.cholesky(H)
     goal = H @ model.multipliers.ravel() + model.rates.ravel() / unit
-    rows = np.kron(cone.T, np.eye(n_clusters))
+    # The same in every step of a fit.
+    rows = _of_each_cluster(cone.T.tobytes(), len(cone), n_clusters)
     mu = nnls(L.T @ rows, solve_triangular(L, goal, lower=True), maxiter=STEPS * rows.shape[1])[0]
     return np.asarray((rows @ mu).reshape(n_groups, n_clusters))
+
+
+@lru_cache(maxsize=4)
+def _of_each_cluster(cone: bytes, n_edges: int, n_clusters: int) -> FloatArray:
+    """A' of all clusters, (M K, J K), from that of one."""
+    return np.kron(np.frombuffer(cone).reshape(-1, n_edges), np.eye(n_clusters))

@@ -11,18 +11,23 @@ so one regression of the features on rho serves all components.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from fairmix.kernels.products import sums
 from fairmix.kernels.totals import Block, FloatArray, Logits
 from fairmix.solvers.tilt import Tilt
+from fairmix.tables import Rowlike
 
 # Directions of rho with less than this share of the largest moment count as none: rho adds up to
 # one, so there is always one of them.
 NO_DIRECTION = 1e-9
+# Of tables that are in use, as a tilt keeps what is known of them.
+_TOLD: WeakKeyDictionary[Rowlike, FloatArray] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,16 +35,24 @@ class Levelling:
     """What the groups tell of the features: their regression on rho, (M, D)."""
 
     told: FloatArray
+    # Of the logits that were asked for last: a tilt follows from them to the next ones.
+    _last: dict[str, tuple[Logits, FloatArray]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, tilt: Tilt, n_features: int) -> Levelling:
-        """By a sweep over the rows of a tilt."""
+        """By a sweep over the rows of a tilt, once for all climbs of them."""
+        if tilt.table not in _TOLD:
+            _TOLD[tilt.table] = cls._told(tilt, n_features)
+        return cls(_TOLD[tilt.table])
+
+    @staticmethod
+    def _told(tilt: Tilt, n_features: int) -> FloatArray:
         n_groups = len(tilt.multipliers)
         second, mixed = np.zeros((n_groups, n_groups)), np.zeros((n_groups, n_features))
         for own, features in tilt.table.each(partial(_moments, n_features=n_features)):
             second += own
             mixed += features
-        return cls(np.linalg.lstsq(second, mixed, rcond=NO_DIRECTION)[0])
+        return np.asarray(np.linalg.lstsq(second, mixed, rcond=NO_DIRECTION)[0])
 
     def level(self, tilt: Tilt, logits: Logits) -> Tilt:
         """The tilt that takes back all that the groups tell of the logits."""
@@ -57,8 +70,12 @@ class Levelling:
 
     def _taken(self, tilt: Tilt, logits: Logits) -> FloatArray:
         """Offsets that level the logits, (M, K)."""
-        # What all clusters share moves no row.
-        return _contrasted(tilt, -self.told @ _apart(logits.W).T)
+        found = self._last.get("taken")
+        if found is None or found[0] is not logits:
+            # What all clusters share moves no row.
+            taken = _contrasted(tilt, -self.told @ _apart(logits.W).T)
+            found = self._last["taken"] = (logits, taken)
+        return found[1]
 
 
 def _apart(values: FloatArray) -> FloatArray:
@@ -69,8 +86,10 @@ def _apart(values: FloatArray) -> FloatArray:
 def _contrasted(tilt: Tilt, offsets: FloatArray) -> FloatArray:
     """Offsets whose multipliers add up to zero over the groups of each attribute."""
     known = tilt.knowledge.membership
+    if known is None:
+        return np.asarray(offsets - tilt.share @ offsets / tilt.share.sum())
     out = offsets.copy()
-    for part in [slice(None)] if known is None else known.parts:
+    for part in known.parts:
         share = tilt.share[part]
         out[part] -= share @ out[part] / share.sum()
     return out
@@ -84,7 +103,7 @@ def _moments(block: Block, n_features: int) -> tuple[FloatArray, FloatArray]:
     features = np.zeros((len(rho), n_features))
     n_dense = 0 if dense is None else dense.shape[1]
     if dense is not None:
-        features[:, :n_dense] = weighted @ dense
+        features[:, :n_dense] = sums(weighted, dense.T)
     if codes is not None:
         n_rows, n_columns = codes.shape
         ends = np.arange(0, codes.size + 1, n_columns)

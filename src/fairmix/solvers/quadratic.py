@@ -23,7 +23,7 @@ from typing import Protocol
 import numpy as np
 
 from fairmix.criteria import Criterion, Face, Seminorm
-from fairmix.kernels.totals import FloatArray
+from fairmix.kernels.totals import FEW_GROUPS, FloatArray
 from fairmix.solvers.cone import cone_multipliers
 from fairmix.solvers.local_model import FewGroups, State, backtrack
 from fairmix.solvers.many import HIGHEST_PRICE, Accuracy, ManyGroups, damping_of, many_multipliers
@@ -155,9 +155,10 @@ NORM_ACCURACY = 1e-3
 # way, and more than 12 projections, change neither the number of passes nor the end of a fit; with
 # 8, multipliers can stay far from a solution whose rates they have.
 STEP = Accuracy(tol=2e-6, share=0.2, evaluations=12)
-# Caps against rounding: both loops end after a few steps, for everything is piecewise quadratic.
+# Caps against rounding: both loops end after a few steps, for everything is piecewise quadratic. A
+# start far away may take more than 30 of the inner ones.
 OUTER_STEPS = 40
-INNER_STEPS = 30
+INNER_STEPS = 200
 # The price of leaving the allowed rates, in units of H. It starts at the scale of H, where Newton's
 # matrix is best conditioned, and doubles from round to round: a higher one needs fewer rounds.
 FIRST_PRICE = 3.0
@@ -178,7 +179,7 @@ def newton_multipliers(
     if bound == 0 and criterion.contrasting:
         return _equal_rates(model)
     factor = criterion.absolute(len(rates))
-    if factor is not None:
+    if factor is not None and len(rates) <= FEW_GROUPS:
         return sparse_multipliers(model, factor * bound, tol)
     size = rates.size
     start, slope = multipliers.ravel(), rates.ravel()

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairmix.criteria.measures import WorstPair
 from fairmix.kernels.totals import FloatArray, IntArray
-from fairmix.solvers.local_model import FewGroups, definite
+from fairmix.solvers.local_model import FewGroups, definite, definite_solution
 
 # Steps at most, for each entry. A fit of three groups takes about ten in all (decision record
 # 0015); the cap is against rounding that would let entries join and leave for ever.
@@ -27,6 +28,8 @@ RIDGE = 1e-9
 LEAST_UNIT = 1e-12
 # Guesses of the signs before exact steps. In a fit, nine of ten are right by the third.
 GUESSES = 4
+# Differences of two of three groups, of which the last is that of the others.
+PAIRS = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, -1.0], [1.0, -1.0, 0.0]])
 
 
 def sparse_multipliers(model: FewGroups, amount: float, tol: float) -> FloatArray:
@@ -34,9 +37,17 @@ def sparse_multipliers(model: FewGroups, amount: float, tol: float) -> FloatArra
     multipliers, rates = model.multipliers, model.rates
     if len(rates) == 2:
         return _of_two_groups(model, amount, tol)
-    H = definite(model.curvature)
-    problem = Problem(H, H @ multipliers.ravel() + rates.ravel(), amount)
+    problem = Problem.of(model, amount)
     now = (multipliers - multipliers.mean(axis=0)) * (multipliers != 0).any(axis=0)
+    # Guesses of all signs as long as the value falls, then the surer but shorter steps.
+    for _ in range(GUESSES):
+        sign, wrong = problem.guess(now)
+        if wrong < tol:
+            return np.asarray(now)
+        step = problem.step(now, sign)
+        if step.gain <= 0:
+            break
+        now = step.point
     for _ in range(STEPS * now.size):
         sign, slope = np.sign(now), problem.slope(now)
         priced = slope + amount * sign
@@ -106,7 +117,8 @@ def _guessed(
         sign = np.sign(ahead) * (np.abs(ahead) > price)
         if sign.all() and sign.sum():
             # A constant over clusters costs nothing but its price, so it is not the solution.
-            sign[np.abs(now - np.median(now)).argmin()] = 0.0
+            middle = np.sort(now)[len(now) // 2]
+            sign[np.abs(now - middle).argmin()] = 0.0
         on = sign.nonzero()[0]
         now = _solved(H, linear - price * sign, on)
         slope = linear - H @ now
@@ -119,10 +131,10 @@ def _guessed(
 def _solved(H: FloatArray, linear: FloatArray, on: IntArray) -> FloatArray:
     """Where the entries that are on make the quadratic least, the others being zero."""
     if len(on) == len(H):
-        return np.asarray(np.linalg.solve(H, linear))
+        return definite_solution(H, linear)
     out = np.zeros_like(linear)
     if len(on):
-        out[on] = np.linalg.solve(H[on[:, None], on], linear[on])
+        out[on] = definite_solution(H[on[:, None], on], linear[on])
     return out
 
 
@@ -171,46 +183,71 @@ class Step(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """``<x, H x> / 2 - <linear, x> + amount * |x|_1`` for x (M, K) with columns of sum zero."""
+    """``<x, H x> / 2 - <linear, x> + amount * |x|_1`` for x (3, K) with columns of sum zero.
+
+    ``unit`` is the mean of the diagonal of H. ``between`` and ``pulls`` are H and the linear part
+    along the differences of two groups (`PAIRS`) in each cluster, (3 K, 3 K) and (3, K).
+    """
 
     H: FloatArray
     linear: FloatArray
     amount: float
+    unit: float
+    between: FloatArray
+    pulls: FloatArray
+
+    @classmethod
+    def of(cls, model: FewGroups, amount: float) -> Problem:
+        """That of a local model."""
+        H = definite(model.curvature)
+        n_groups, n_clusters = model.rates.shape
+        linear = H @ model.multipliers.ravel() + model.rates.ravel()
+        half = (PAIRS @ H.reshape(n_groups, -1)).reshape(len(PAIRS), n_clusters, n_groups, -1)
+        between = (PAIRS @ half).reshape(len(PAIRS) * n_clusters, -1)
+        pulls = PAIRS @ linear.reshape(n_groups, -1)
+        return cls(H, linear, amount, max(model.unit, LEAST_UNIT), between, pulls)
 
     def slope(self, x: FloatArray) -> FloatArray:
         """Derivative of the smooth part."""
         return np.asarray((self.H @ x.ravel() - self.linear).reshape(x.shape))
 
+    def guess(self, x: FloatArray) -> tuple[FloatArray, float]:
+        """Signs of the minimum, as far as x can tell, and how far x is from it, in units of rates.
+
+        Those of what a projection of the rates, moved along x, cuts off.
+        """
+        rates = -self.slope(x)
+        moved = rates + self.unit * x
+        cut = moved - WorstPair().cut(moved, 2 * self.amount)
+        off = rates - moved + cut
+        return np.sign(cut), float((off.max(axis=0) - off.min(axis=0)).max())
+
     def step(self, x: FloatArray, sign: FloatArray) -> Step:
         """Best point on the way to the minimum for these signs; other entries stay zero."""
-        basis = _zero_sums(sign != 0)
-        part = basis.T @ self.H @ basis
-        now = x.ravel()
-        goal = basis @ np.linalg.solve(part, basis.T @ (self.linear - self.amount * sign.ravel()))
+        now, goal = x.ravel(), self._goal(sign).ravel()
         step = goal - now
         # An entry changes its sign within the step where it and its goal have other signs.
-        crossing = np.flatnonzero(now * goal < 0)
-        lengths = np.concatenate([-now[crossing] / step[crossing], [1.0, 0.0]])
-        points = now[:, None] + step[:, None] * lengths
-        points[crossing, np.arange(len(crossing))] = 0.0
-        values = 0.5 * (points * (self.H @ points)).sum(axis=0) - self.linear @ points
-        values += self.amount * np.abs(points).sum(axis=0)
+        crossing = (now * goal < 0).nonzero()[0]
+        lengths = np.ones(len(crossing) + 2)
+        lengths[:-2], lengths[-1] = -now[crossing] / step[crossing], 0.0
+        points = now + lengths[:, None] * step
+        points[np.arange(len(crossing)), crossing] = 0.0
+        values = ((0.5 * (points @ self.H) - self.linear) * points).sum(axis=1)
+        values += self.amount * np.abs(points).sum(axis=1)
         best = values[:-1].argmin()
-        point = points[:, best].reshape(x.shape)
+        point = points[best].reshape(x.shape)
         # What is left alone in its column is zero but for rounding.
-        point[:, (point != 0).sum(axis=0) == 1] = 0.0
+        alone = np.count_nonzero(point, axis=0) == 1
+        if alone.any():
+            point[:, alone] = 0.0
         return Step(point, float(values[-1] - values[best]))
 
-
-def _zero_sums(free: FloatArray) -> FloatArray:
-    """A basis of the (M, K) arrays whose columns add up to zero and which are zero elsewhere."""
-    n_clusters = free.shape[1]
-    first = free.argmax(axis=0)
-    others = free.copy()
-    others[first, np.arange(n_clusters)] = False
-    group, cluster = np.nonzero(others)
-    out = np.zeros((free.size, len(group)))
-    columns = np.arange(len(group))
-    out[group * n_clusters + cluster, columns] = 1.0
-    out[first[cluster] * n_clusters + cluster, columns] = -1.0
-    return out
+    def _goal(self, sign: FloatArray) -> FloatArray:
+        """The minimum where the value has these signs, and entries without one are zero."""
+        first, second, third = sign != 0
+        # Three entries that add up to zero are two differences, and two of them are one.
+        on = np.stack([first & third, second & third, first & second & ~third])
+        free = on.ravel().nonzero()[0]
+        pulls = self.pulls - self.amount * (PAIRS @ sign)
+        a, b, c = _solved(self.between, pulls.ravel(), free).reshape(sign.shape)
+        return np.stack([a + c, b - c, -a - b])

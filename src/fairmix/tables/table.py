@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,10 +25,10 @@ from fairmix.tables._base import OneBatch, Result
 from fairmix.tables.journal import Journal
 from fairmix.tables.store import MemoryStore, Store
 
-# Encoded rows are kept between passes up to this many bytes, unless they take more than so many
-# times the bytes of the rows, as the products of a full covariance can. With 64 MB, a fit of ten
-# million rows and eight columns takes about 150 MB beyond its data; with 512 MB it took 846
-# (decision record 0013).
+# Encoded rows are kept between passes up to this many bytes; where they take more, none of them if
+# they take more than so many times the bytes of the rows, as the products of a full covariance can.
+# With 64 MB, a fit of ten million rows and eight columns takes about 150 MB beyond its data; with
+# 512 MB it took 846 (decision record 0013).
 KEPT_RATIO = 4
 KEPT_BYTES = 2**26
 # Responsibilities of the last pass are kept up to this size: the gradient of a criterion follows
@@ -164,12 +165,12 @@ class Table(OneBatch):
             return self.store.blocks.n_blocks
         # A few rows tell what each of them takes.
         few = self.store.rows.take(slice(0, 8))
-        features = sum(part.nbytes for part in self.encoder.encode(few) if part is not None)
-        if features > KEPT_RATIO * few.nbytes:
-            return 0
         weight = None if self.store.weight is None else self.store.weight[:8]
         block = self.encoder(Chunk(0, few, self.store.groups[:8], weight))
         in_all = block.nbytes / few.n_rows * self.n_rows
+        features = sum(part.nbytes for part in block.features if part is not None)
+        if in_all > KEPT_BYTES and features > KEPT_RATIO * few.nbytes:
+            return 0
         return int(min(1.0, KEPT_BYTES / in_all) * self.store.blocks.n_blocks)
 
     @property
@@ -193,9 +194,9 @@ class Table(OneBatch):
             return np.asarray(by_code[: self.n_groups], dtype=np.float64)
         return np.asarray(self.membership.matrix @ by_code)
 
-    @property
+    @cached_property
     def group_sizes(self) -> FloatArray:
-        """Weight of each group that is compared, (M,)."""
+        """Weight of each group that is compared, (M,); each iteration asks for it several times."""
         return self.by_group(self.store.group_sizes)
 
     @property

@@ -1,21 +1,21 @@
 """Multinoulli components: independent categorical columns, given as integer codes.
 
-T(x) has one column per category, of which one per variable is one: the product with W is a table
-look-up, and no one-hot array exists. theta holds unnormalised log-probabilities; W is their
-log-softmax within each variable.
+T(x) has one column per category, of which one per variable is one. Few categories are 0/1 columns;
+of many, the product with W is a table look-up, and no such columns exist. theta holds unnormalised
+log-probabilities; W is their log-softmax within each variable.
 
-A missing category (code -1) is integrated out: it counts as the one more column at the end of T(x),
-whose weight is zero.
+A missing category (code -1) is integrated out: all columns of its variable are zero. A look-up has
+to find something, so there it counts as one more column at the end of T(x), whose weight is zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import log_softmax
 
 from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Rows
 from fairmix.mixture.families._base import Centers, GraphBuilder, RowNames
@@ -25,6 +25,9 @@ from fairmix.mixture.families._base import Centers, GraphBuilder, RowNames
 SMALLEST_PROBABILITY = 1e-10
 # Numbers of the 0/1 columns of a start at most: 2 GiB. Dense k-means is faster while they fit.
 LARGEST_INDICATORS = 2**28
+# Categories of all variables up to which rows have 0/1 columns. A product takes as long as look-ups
+# and counts at about fifty categories for each variable, and memory grows with all of them.
+FEW_CATEGORIES = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +51,14 @@ class Categorical:
         return sum(self.levels)
 
     @property
+    def shown(self) -> bool:
+        """Whether there are 0/1 columns."""
+        return self.n_categories <= FEW_CATEGORIES
+
+    @property
     def n_features(self) -> int:
-        """P: the categories, and what stands for a missing one."""
-        return self.n_categories + 1
+        """P: the categories and, for look-ups, what stands for a missing one."""
+        return self.n_categories + (not self.shown)
 
     @property
     def n_parameters(self) -> int:
@@ -72,7 +80,7 @@ class Categorical:
         """Features are zero or one."""
         return True
 
-    @property
+    @cached_property
     def _starts(self) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(self.levels)[:-1]]).astype(np.intp)
 
@@ -81,45 +89,64 @@ class Categorical:
             yield slice(start, start + levels)
 
     def encode(self, rows: Rows) -> Features:
-        """Codes shifted so that each variable has its own columns."""
+        """0/1 columns where there are few; else codes that count through all variables."""
+        if not self.shown:
+            return Features(None, self._codes(rows))
         assert rows.codes is not None
-        codes = (rows.codes + self._starts).astype(np.intp)
+        # Column by column in memory, as a block keeps them, and numbers of one byte to compare.
+        codes = np.ascontiguousarray(rows.codes.T.astype(np.int8))
+        out = np.empty((self.n_categories, rows.n_rows), dtype=np.float32)
+        for part, column, levels in zip(self._variables(), codes, self.levels, strict=True):
+            out[part] = column == np.arange(levels, dtype=np.int8)[:, None]
+        return Features(out.T, None)
+
+    def _codes(self, rows: Rows) -> IntArray:
+        """Codes shifted so that each variable has its own columns, (n, J)."""
+        assert rows.codes is not None
+        codes: IntArray = (rows.codes + self._starts).astype(np.intp)
         absent = rows.codes < 0
         if absent.any():
             codes[absent] = self.n_categories
-        return Features(None, codes)
+        return codes
 
     def logits(self, theta: FloatArray) -> Logits:
         """Log-probabilities."""
-        absent = np.zeros((self.n_components, 1))
-        return Logits(np.zeros(self.n_components), np.hstack([self._scores(theta), absent]))
+        W = np.zeros((self.n_components, self.n_features))
+        W[:, : self.n_categories] = self._scores(theta)
+        return Logits(np.zeros(self.n_components), W)
 
     def _scores(self, theta: FloatArray) -> FloatArray:
         """Log-probabilities, (K, categories)."""
         scores = theta.reshape(self.n_components, self.n_categories)
-        return np.hstack([log_softmax(scores[:, part], axis=1) for part in self._variables()])
+        lowered = scores - self._spread(np.maximum.reduceat(scores, self._starts, axis=1))
+        return lowered - self._spread(np.log(self._totals(np.exp(lowered))))
+
+    def _totals(self, values: FloatArray) -> FloatArray:
+        """Sums over the categories of each variable, (..., J)."""
+        return np.asarray(np.add.reduceat(values, self._starts, axis=-1))
+
+    def _spread(self, values: FloatArray) -> FloatArray:
+        """From a number for each variable to the same for each of its categories."""
+        return np.repeat(values, self.levels, axis=-1)
 
     def pullback(self, theta: FloatArray, grad: Logits) -> FloatArray:
         """Chain rule through the log-softmax."""
         p = np.exp(self._scores(theta))
         out = grad.W[:, : self.n_categories].copy()
-        for part in self._variables():
-            out[:, part] -= p[:, part] * grad.W[:, part].sum(axis=1, keepdims=True)
+        out -= p * self._spread(self._totals(out))
         return out.ravel()
 
     def maximize(self, sums: Logits) -> FloatArray:
         """Weighted shares of each category among those known, bounded away from zero."""
         # Mini-batches subtract totals, which may leave a count of nothing a little below zero.
         counts = np.maximum(sums.W[:, : self.n_categories], 0)
-        overall = counts.sum(axis=0)
-        out = np.empty_like(counts)
-        for part in self._variables():
-            total = counts[:, part].sum(axis=1, keepdims=True)
+        total = self._totals(counts)
+        if not total.all():
             # A component without rows gets the shares of all, because its own would be 0 / 0.
-            p = np.where(total > 0, counts[:, part], overall[part])
-            p = p / p.sum(axis=1, keepdims=True)
-            out[:, part] = np.log(np.maximum(p, SMALLEST_PROBABILITY))
-        return out.ravel()
+            counts = np.where(self._spread(total) > 0, counts, counts.sum(axis=0))
+            total = self._totals(counts)
+        p = counts / self._spread(total)
+        return np.asarray(np.log(np.maximum(p, SMALLEST_PROBABILITY))).ravel()
 
     def clip(self, theta: FloatArray) -> FloatArray:
         """Every theta is valid."""
@@ -138,11 +165,10 @@ class Categorical:
 
         Where they would take too much memory they are sparse, and a missing category has no one.
         """
-        codes = self.encode(rows).codes
-        assert codes is not None
-        if codes.shape[0] * self.n_features > LARGEST_INDICATORS:
+        codes = self._codes(rows)
+        if codes.shape[0] * self.n_categories > LARGEST_INDICATORS:
             return self._sparse(codes.astype(np.int32))
-        out = np.zeros((rows.n_rows, self.n_features))
+        out = np.zeros((rows.n_rows, self.n_categories + 1))
         np.put_along_axis(out, codes, 1.0, axis=1)
         for part, column in zip(self._variables(), codes.T, strict=True):
             absent = column == self.n_categories

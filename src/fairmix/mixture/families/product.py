@@ -54,24 +54,38 @@ class Product:
         return theta[: self.numeric.n_theta], theta[self.numeric.n_theta :]
 
     def _split(self, logits: Logits) -> tuple[Logits, Logits]:
-        cut = self.numeric.n_features
         # Both parts get all of b: it is the mass of a component, or the derivative in its bias, and
         # these are not divided between columns.
-        return Logits(logits.b, logits.W[:, :cut]), Logits(logits.b, logits.W[:, cut:])
+        numbers, categories = self._parts(logits.W)
+        return Logits(logits.b, numbers), Logits(logits.b, categories)
+
+    def _parts(self, W: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Features of the numbers, and of the categories.
+
+        Columns of zeros and ones come first: those at the end may be left out. Codes count from the
+        end of all others.
+        """
+        if self.categorical.shown:
+            cut = self.categorical.n_features
+            return W[:, cut:], W[:, :cut]
+        cut = self.numeric.n_features
+        return W[:, :cut], W[:, cut:]
 
     def encode(self, rows: Rows) -> Features:
-        """Dense features of the numbers, codes of the categories."""
-        dense, codes = self.numeric.encode(rows).dense, self.categorical.encode(rows).codes
+        """Dense features of the numbers, 0/1 columns or codes of the categories."""
+        dense, (shown, codes) = self.numeric.encode(rows).dense, self.categorical.encode(rows)
         assert dense is not None
+        if shown is not None:
+            return Features(np.vstack([shown.T, dense.T], dtype=dense.dtype).T, None)
         assert codes is not None
-        # Codes count from the end of the dense features, which complete rows have fewer of.
+        # Complete rows have fewer dense features.
         return Features(dense, codes + (self.numeric.n_features - dense.shape[1]))
 
     def logits(self, theta: FloatArray) -> Logits:
         """Log-densities add up."""
         numbers, categories = self._split_theta(theta)
         a, c = self.numeric.logits(numbers), self.categorical.logits(categories)
-        return Logits(a.b + c.b, np.hstack([a.W, c.W]))
+        return Logits(a.b + c.b, np.hstack([c.W, a.W] if self.categorical.shown else [a.W, c.W]))
 
     def pullback(self, theta: FloatArray, grad: Logits) -> FloatArray:
         """Each part's own."""
@@ -140,6 +154,6 @@ class Product:
 
     def add_scores(self, graph: GraphBuilder, rows: RowNames, W: FloatArray, total: str) -> str:
         """Each part with its own weights."""
-        cut = self.numeric.n_features
-        total = self.numeric.add_scores(graph, rows, W[:, :cut], total)
-        return self.categorical.add_scores(graph, rows, W[:, cut:], total)
+        numbers, categories = self._parts(W)
+        total = self.numeric.add_scores(graph, rows, numbers, total)
+        return self.categorical.add_scores(graph, rows, categories, total)
