@@ -155,10 +155,12 @@ NORM_ACCURACY = 1e-3
 # way, and more than 12 projections, change neither the number of passes nor the end of a fit; with
 # 8, multipliers can stay far from a solution whose rates they have.
 STEP = Accuracy(tol=2e-6, share=0.2, evaluations=12)
-# Caps against rounding: both loops end after a few steps, for everything is piecewise quadratic. A
-# start far away may take more than 30 of the inner ones.
+# Caps against rounding: both loops end after a few steps, for everything is piecewise quadratic.
 OUTER_STEPS = 40
-INNER_STEPS = 200
+INNER_STEPS = 30
+# The share of a step's slope that a value must fall by to be called straight; of a quadratic one
+# it falls by half.
+STRAIGHT = 0.75
 # The price of leaving the allowed rates, in units of H. It starts at the scale of H, where Newton's
 # matrix is best conditioned, and doubles from round to round: a higher one needs fewer rounds.
 FIRST_PRICE = 3.0
@@ -198,6 +200,7 @@ def newton_multipliers(
         value = -slope @ d + 0.5 * d @ (H @ d) + (w @ w - gap @ gap) / (2 * sigma)
         return State(float(value), H @ d - slope + nearest, nearest, w)
 
+    ease = 1.0
     for _ in range(OUTER_STEPS):
         state = evaluate(now)
         for _ in range(INNER_STEPS):
@@ -208,16 +211,18 @@ def newton_multipliers(
             D = criterion.project_slope(
                 state.w.reshape(rates.shape), state.nearest.reshape(rates.shape)
             )
-            damping = damping_of(sigma, float(steepest))
+            damping = ease * damping_of(sigma, float(steepest))
             matrix = H + sigma * D.reshape(size, size) + damping * np.eye(size)
             step = -np.linalg.solve(matrix, state.gradient)
-            decrease = float(state.gradient @ step)
+            decrease, before = float(state.gradient @ step), state.value
             now, state = backtrack(evaluate, now, state, step, decrease)
             if -decrease < 1e-17:
                 break
+            # A value that falls as if it were linear says that the damping makes steps too short.
+            ease = ease / 4 if before - state.value > STRAIGHT * -decrease else min(1.0, 4 * ease)
         moved = np.abs(state.nearest - c).max()
         c = state.nearest
-        if moved < tol:
+        if moved < tol and np.abs(state.gradient).max() < tol:
             break
         sigma = min(2 * sigma, HIGHEST_PRICE * unit)
     out = now.reshape(rates.shape)
