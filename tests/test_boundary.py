@@ -127,13 +127,12 @@ def test_search_says_what_the_labels_become(n_groups, blind, criterion):
     assert (counts.sum(axis=0) >= 0.5 * mass.sum(axis=0)).all()
 
 
-def test_the_masses_of_a_search_are_those_of_the_labels(monkeypatch):
+def test_the_masses_of_a_search_are_those_of_the_labels():
     table, logits, groups = make(n_rows=3000, blind=True)
     offsets = np.zeros((2, K))
     mass = counts_of(labels_of(table, logits, offsets), groups).astype(float)
     # Fewer rows than there are, so that the limit of the moves counts.
-    monkeypatch.setattr(boundary, "NEAR_ROWS", 400)
-    near, limit = boundary.gather(table, logits, offsets)
+    near, limit = boundary.gather(table, logits, offsets, 400)
     assert len(near.lead) == 400
     assert near.lead.max() == limit
     search = boundary.Search(near, limit, mass, table.group_sizes, CRITERIA["gap"], 0.0)

@@ -26,7 +26,7 @@ from fairmix.criteria import (
     Seminorm,
     limit_of,
 )
-from fairmix.fitting.search import Search, Walk, height
+from fairmix.fitting.search import Search, Walk, few_rows, height
 from fairmix.fitting.starts import KMEANS_RUNS, START_ROWS, Level, Start, start
 from fairmix.input.columns import Columns
 from fairmix.input.groups import MissingGroups, Seats
@@ -48,11 +48,6 @@ CHANCE = 0.95
 
 # Entered for a climb with the most iterations, if that is known; gets each iteration.
 Watch = Callable[[int | None], AbstractContextManager[Callback | None]]
-
-# By how much the objective of labels may fall short of that of the climb, per row, before another
-# end of the search is tried. Credit, blind, at 0.01 loses 0.05; where many rows are equal and move
-# together it may be 0.4, and how much is a matter of chance.
-POOR = 0.1
 
 # How far from the mean, in standard deviations, the centre of a column may be. So small a shift
 # adds a millionth of the variance to the mean square, so squares lose no digits.
@@ -305,21 +300,21 @@ def solve(
     penalty = make_penalty(settings, mixture.n_components, table.n_groups)
     objective, near = replace(ground.objective, penalty=penalty), table
     starts: Iterable[Beginning] = [] if warm is None else [Beginning(warm)]
-    spare: list[Beginning] = []
     if solver.screens:
-        levels = []
-        if warm is None:
-            rows, single = SCHEDULE.search.rows, mixture.family.takes_single
-            levels = [ground.rates.sample(rows, fit.rng, single=single)]
-            found = fit.searched(recipe, task, mixture, levels[0])
         near = fit.near(ground.rates)
         if objective.fair_table is None:
             # Cold rates of few rows say less and less of those of all.
             solver = solver.closing()
+        levels = []
         if warm is None:
-            starts, spare = fit.screened(solver, Objective(mixture, near), found)
+            single = mixture.family.takes_single
+            levels = [few_rows(SCHEDULE.search, near, fit.rng, single=single)]
+            found = fit.searched(recipe, task, mixture, levels[0])
+            starts = [Beginning.at(end) for ends in found for end in ends]
         if SCHEDULE.is_large(objective.table):
-            starts, spare = fit.approached(recipe, task, mixture, [*levels, near], starts), []
+            if warm is None:
+                starts = fit.screened(solver, Objective(mixture, near), found)
+            starts = fit.approached(recipe, task, mixture, [*levels, near], starts)
             if objective.fair_table is None:
                 # The rates of few rows are enough for the tilt; its last steps see all.
                 objective = replace(objective, fair_table=near)
@@ -338,12 +333,6 @@ def solve(
     # All of them are finished before one is chosen: whether a bound is met on all rows shows only
     # then.
     done = [solver.finish(mixture, rough, near, table) for rough in climbed]
-    for beginning in spare:
-        ends = zip(done, climbed, strict=True)
-        if any(end.met and end.objective > rough.objective - POOR for end, rough in ends):
-            break
-        climbed.append(solver.climb(objective.fresh(), beginning))
-        done.append(solver.finish(mixture, climbed[-1], near, table))
     return max(done, key=lambda solution: solution.rank)
 
 
@@ -485,37 +474,31 @@ class Fit:
     def searched(
         self, recipe: Recipe, task: Task, mixture: Mixture, table: Table
     ) -> list[list[Solution]]:
-        """The best ends of ``n_init`` searches on few rows."""
+        """The ends of ``n_init`` searches on few rows, each of one or more walks."""
         search, small = self.schedule.search, Objective(mixture, table)
         runs = search.runs_aware if task.aware else search.runs_blind
-        walks = [
-            Walk(search, recipe, task, small, table, self.rng) for _ in range(self.settings.n_init)
-        ]
-        return [
-            walk.run(
+        n_walks = search.walks_aware if task.aware else search.walks_blind
+
+        def walk() -> Solution:
+            return Walk(search, recipe, task, small, table, self.rng).run(
                 lambda level: self.start(
                     mixture, table, runs=runs, level=level, seen=search.start_rows
                 )
             )
-            for walk in walks
-        ]
+
+        return [[walk() for _ in range(n_walks)] for _ in range(self.settings.n_init)]
 
     def screened(
         self, solver: Solver, objective: Objective, found: list[list[Solution]]
-    ) -> tuple[list[Beginning], list[Beginning]]:
-        """Of each search the end that is best on more rows, and the others, best first."""
+    ) -> list[Beginning]:
+        """Of each search the end that is best on more rows."""
         brief = solver.limited(self.schedule.search.look_iterations)
-        firsts, others = [], []
+        firsts = []
         for ends in found:
-            if len(ends) == 1:
-                firsts += ends
-                continue
-            looks = [brief.climb(objective, Beginning.at(end)) for end in ends]
-            looks.sort(key=height, reverse=True)
-            firsts.append(looks[0])
-            others += looks[1:]
-        others.sort(key=height, reverse=True)
-        return [Beginning.at(end) for end in firsts], [Beginning.at(end) for end in others]
+            if len(ends) > 1:
+                ends = [brief.climb(objective, Beginning.at(end)) for end in ends]
+            firsts.append(max(ends, key=height))
+        return [Beginning.at(end) for end in firsts]
 
     def near(self, table: Table) -> Table:
         """The table or, where it has many more rows than it takes, a sample of it."""

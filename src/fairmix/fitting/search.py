@@ -30,7 +30,7 @@ from fairmix.kernels.totals import FloatArray, Logits, Rows
 from fairmix.mixture.mixture import Mixture
 from fairmix.solvers import Beginning, Recipe, Solution, Solver, Task
 from fairmix.solvers.objective import Objective
-from fairmix.tables import Table
+from fairmix.tables import Condensed, Table, find_cells, spread_within
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,15 @@ class Search:
 
     Attributes
     ----------
+    points, widest : int, float
+        Rows are condensed to so many points, at most, while no more than this share of their
+        variance is lost.
     rows : int
-        Rows that it sees, at most.
+        Else so many of them are drawn, at most.
+    walks_aware, walks_blind : int
+        Searches of a fit, each from starts of its own. Few points rank their ends by chance, so the
+        labels of all of them are finished, or those of large tables climbed on more rows, before
+        one is chosen.
     levels : tuple of float
         Starts, which share half of all iterations: of each, the share of what groups tell of the
         rows that is taken from them before k-means (`fairmix.fitting.starts.Level`).
@@ -63,11 +70,8 @@ class Search:
         Points in a row that are no better before a climb ends.
     failures : int
         Moves in a row that gain nothing before a search ends.
-    same : float
-        Ends whose objective differs by less, per row, count as one.
-    candidates, look_iterations : int
-        The best ends, at most so many, are climbed on all rows, or on many more than those of the
-        search, for so many iterations before one is chosen: few rows rank them by chance.
+    look_iterations : int
+        Iterations on more rows by which the ends of a large table are compared.
     detour_every : int
         Each so many moves, one is a detour; the others are swaps.
     detour_iterations : int
@@ -80,9 +84,13 @@ class Search:
         covariance of its own would vanish.
     """
 
+    # Decision records 0019, 0023, 0026 and 0028 have what other numbers cost and bring.
+    points: int = 6_144
+    widest: float = 0.2
     # One block.
     rows: int = 16_384
-    # Decision records 0019, 0023 and 0026 have what other numbers cost and bring.
+    walks_aware: int = 1
+    walks_blind: int = 2
     levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
     runs_aware: int = 5
     runs_blind: int = 1
@@ -90,12 +98,10 @@ class Search:
     settle_iterations: int = 15
     move_iterations: int = 18
     climbs_aware: float = 0.9
-    climbs_blind: float = 1.25
+    climbs_blind: float = 0.7
     least_gain: float = 1e-4
     patience: int = 15
     failures: int = 8
-    same: float = 1e-3
-    candidates: int = 3
     look_iterations: int = 6
     detour_every: int = 4
     detour_iterations: int = 8
@@ -138,8 +144,8 @@ class Walk:
         """That of the climbs."""
         return self.objective.mixture
 
-    def run(self, start: Callable[[Level], FloatArray]) -> list[Solution]:
-        """The best ends of all climbs, best first; ``start`` draws parameters to begin with."""
+    def run(self, start: Callable[[Level], FloatArray]) -> Solution:
+        """The best end of all climbs; ``start`` draws parameters to begin with."""
         policy = self.policy
         begun = [
             Beginning(start(Level(self.known, share)), level=share > 0) for share in policy.levels
@@ -148,9 +154,9 @@ class Walk:
         # Half of all iterations: values before rates are allowed say nothing of those at the end.
         each = max(1, self.left // (2 * len(begun)))
         ends = [self._climb(at, each) for at in begun]
-        best = self._climb(Beginning.at(max(ends, key=height)), policy.settle_iterations)
-        ends.append(best)
-        failed = 0
+        first = max(ends, key=height)
+        settled = self._climb(Beginning.at(first), policy.settle_iterations)
+        best, failed = max(first, settled, key=height), 0
         for move in count(1):
             if self.left <= 0 or failed >= policy.failures:
                 break
@@ -159,12 +165,11 @@ class Walk:
             else:
                 at = self._swap(best)
             end = self._climb(at, policy.move_iterations)
-            ends.append(end)
             if self._gains(end, best):
                 best, failed = end, 0
             else:
                 failed += 1
-        return self._different(ends)
+        return best
 
     def _gains(self, end: Solution, best: Solution) -> bool:
         """Whether an end is better by more than rounding may make it.
@@ -173,14 +178,6 @@ class Walk:
         """
         least = best.objective + self.policy.least_gain
         return height(end) > (least, best.history[-1].objective)
-
-    def _different(self, ends: list[Solution]) -> list[Solution]:
-        """The best of several ends, best first, without those that led back to a better one."""
-        out: list[Solution] = []
-        for end in sorted(ends, key=height, reverse=True):
-            if not out or out[-1].objective - end.objective > self.policy.same:
-                out.append(end)
-        return out[: self.policy.candidates]
 
     def _climb(self, at: Beginning, iterations: int, bound: float | None = None) -> Solution:
         solver = self._solver(bound)
@@ -222,6 +219,32 @@ class Walk:
         sweep = Sweep(self.mixture.logits(start.theta), alpha=0.0)
         mass = self.table.softmax_pass(sweep).mass
         return self.task.criterion.value(mass / self.table.group_sizes[:, None])
+
+
+def few_rows(policy: Search, table: Table, rng: np.random.Generator, *, single: bool) -> Table:
+    """What a start is searched on: all rows condensed to points, or a sample of them.
+
+    ``single``: for passes in single precision, if there are many rows.
+    """
+    whole = table.sample(table.n_rows, rng)
+    store = whole.store.sample(table.n_rows, rng)
+    numeric = store.rows.numeric
+    # Categories have no mean, and a point for a row alone saves nothing.
+    if numeric is not None and store.rows.codes is None and store.n_rows >= 2 * policy.points:
+        # A map that knows more than the numbers parts rows by it, too.
+        apart = numeric if whole.encoder.aware else np.hstack([numeric, _scaled(whole, numeric)])
+        if np.isfinite(apart).all():
+            cells = find_cells(apart, store.groups, policy.points)
+            if spread_within(numeric, cells) <= policy.widest:
+                return Condensed(whole, cells, single=single)
+    return table.sample(policy.rows, rng, single=single)
+
+
+def _scaled(table: Table, numeric: FloatArray) -> FloatArray:
+    """What a map knows of the groups (n, M), as wide as the numbers are on average."""
+    known = known_groups(table).T
+    width = known.var(axis=0).mean()
+    return np.asarray(known * np.sqrt(numeric.var(axis=0).mean() / width if width > 0 else 0.0))
 
 
 def known_groups(table: Table) -> FloatArray:

@@ -54,7 +54,7 @@ def spent(polish: Polish, logits: Logits, look: Look) -> Look:
             length /= 2
         else:
             break
-    if polish.labels and best.met and best.tilt.aware:
+    if polish.labels and best.met:
         # What is left is a few rows, which a Newton step cannot see.
         counted = best.tilt.countable
         now = polish.counted(logits, best) if counted else polish.searched(logits, best)

@@ -14,6 +14,7 @@ from fairmix.tables._base import (
     count_rows,
 )
 from fairmix.tables.batches import Batches, Part
+from fairmix.tables.condensed import Condensed, find_cells, spread_within
 from fairmix.tables.files import FileBlocks, Frame
 from fairmix.tables.hashes import Hashes, row_hashes
 from fairmix.tables.journal import Journal, read_identity
@@ -32,6 +33,7 @@ __all__ = [
     "Batches",
     "BlockRows",
     "Blocks",
+    "Condensed",
     "Dialect",
     "Encoder",
     "File",
@@ -61,6 +63,7 @@ __all__ = [
     "count_rows",
     "dataset_files",
     "equal_rows",
+    "find_cells",
     "find_files",
     "index_columns",
     "is_path",
@@ -68,4 +71,5 @@ __all__ = [
     "row_hashes",
     "spool_path",
     "spooled",
+    "spread_within",
 ]
