@@ -54,8 +54,11 @@ class TrainingRows:
         known, times = np.unique(hashes, return_counts=True)
         n_rows = len(hashes)
         # Of a multinomial draw: a table with few distinct rows may well come up again by chance,
-        # and is then no evidence.
-        chance = gammaln(n_rows + 1) - gammaln(times + 1).sum() + xlogy(times, times / n_rows).sum()
+        # and is then no evidence. Many rows occur as often as each other.
+        often = np.bincount(times)
+        t = np.flatnonzero(often)
+        each = xlogy(t, t / n_rows) - gammaln(t + 1)
+        chance = gammaln(n_rows + 1) + often[t] @ each
         kept = times[:KEPT]
         single = float((kept == 1).sum() / kept.sum())
         # A copy, because a slice would keep the hashes of all rows alive.

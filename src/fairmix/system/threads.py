@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
@@ -84,10 +85,15 @@ def one_thread() -> AbstractContextManager[Any]:
     ...     1 + 1
     2
     """
-    # Looked for anew: scikit-learn's OpenMP may have been loaded a moment ago, and a run of k-means
-    # takes longer than the search.
-    context: AbstractContextManager[Any] = ThreadpoolController().limit(limits=1)
+    # Looked for anew only where scikit-learn's OpenMP may have been loaded since: the search takes
+    # as long as a run of k-means of few rows.
+    context: AbstractContextManager[Any] = _pools("sklearn.cluster" in sys.modules).limit(limits=1)
     return context
+
+
+@cache
+def _pools(kmeans_loaded: bool) -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def n_threads(n_jobs: int | None) -> int:

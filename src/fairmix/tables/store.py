@@ -36,6 +36,7 @@ class Moments:
         """Moments of some rows."""
         if numeric is None:
             return cls(np.zeros(0), np.zeros(0), np.zeros(0))
+        # A copy, which is overwritten.
         X = numeric.astype(np.float64)
         w = np.ones(len(X)) if weight is None else weight.astype(np.float64)
         # Threads do not inherit it. What overflows is infinite, and refused by who asks.
@@ -50,10 +51,11 @@ class Moments:
         if absent is not None:
             sums, total = w @ np.where(absent, 0.0, X), w @ ~absent
         mean = np.divide(sums, total, out=np.zeros_like(sums), where=total > 0)
-        squares = (X - mean) ** 2
+        X -= mean
+        X *= X
         if absent is not None:
-            squares[absent] = 0.0
-        return cls(total, mean, w @ squares)
+            X[absent] = 0.0
+        return cls(total, mean, w @ X)
 
     def __add__(self, other: Moments) -> Moments:
         total = self.weight + other.weight
