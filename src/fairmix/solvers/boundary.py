@@ -22,16 +22,17 @@ from fairmix.kernels import LogitMap, label_scores
 from fairmix.kernels.totals import FEW_GROUPS, Block, FloatArray, IntArray, Logits
 from fairmix.tables import Rowlike
 
-# Rows that are gathered: so few that a line is quick, so many that those of a small group are among
-# them. All lines together may look at so many rows, which is about the price of a few passes over
-# a large table, and there are at most so many lines of up to three groups; of more groups fewer,
-# because each line looks at the rates of all.
-NEAR_ROWS = 20_000
+# Rows that are gathered, of up to three groups, and at most: so few that a line is quick, so many
+# that those of a small group are among them. With 20,000 of three groups, fewer lines are tried in
+# the same time, and bounds of zero are met by two blind maps of Bank in eight, in place of seven.
+# All lines together may look at so many rows, which is about the price of a few passes over a large
+# table, and there are at most so many lines of up to three groups; of more groups fewer, because
+# each line looks at the rates of all.
+NEAR_ROWS, MOST_NEAR_ROWS = 5_000, 20_000
 LINE_ROWS = 5_000_000
 MOST_LINES = 800
-# The same where the bound is met, and labels are to be worth more: 20,000 rows and 800 lines bring
-# hardly more (Credit, blind, at 0.02: 0.1 % of the cost), and take three times as long.
-WORTH_ROWS, WORTH_LINES = 6_000, 400
+# Lines where the bound is met, and labels are to be worth more: the first bring most of it.
+WORTH_LINES = 400
 # A cluster keeps at least this share of its rows: an empty one has no gap, and is no solution.
 KEPT_SHARE = 0.5
 # Crossings of a line that are compared, on each side, and the numbers that the rates after each of
@@ -102,10 +103,12 @@ class Gather:
 
 
 def gather(
-    table: Rowlike, logits: Logits, offsets: FloatArray, most: int = NEAR_ROWS
+    table: Rowlike, logits: Logits, offsets: FloatArray, most: int | None = None
 ) -> tuple[Near, float]:
     """The rows closest to a boundary, at most so many, and a lead that all other rows have."""
     near: Near | None = None
+    if most is None:
+        most = min(NEAR_ROWS * max(len(offsets), FEW_GROUPS) // FEW_GROUPS, MOST_NEAR_ROWS)
     for part in table.each(Gather(LogitMap(logits, offsets), most)):
         near = part if near is None else near.joined(part)
         if len(near.lead) > most:
@@ -155,6 +158,8 @@ class Search:
         self.near, self.limit, self.sizes = near, limit, sizes
         self.criterion, self.bound = criterion, bound
         self.scores, self.mass = near.scores.copy(), mass.copy()
+        # The best two clusters of each row, until the scores change.
+        self.best: tuple[IntArray, IntArray] | None = None
         self.least = KEPT_SHARE * mass.sum(axis=0)
         self.moved: FloatArray = np.zeros(mass.shape)
         self.n_groups = len(mass)
@@ -193,6 +198,7 @@ class Search:
 
     def _restore(self, state: tuple[FloatArray, FloatArray, FloatArray]) -> None:
         self.scores, self.mass, self.moved = (part.copy() for part in state)
+        self.best = None
 
     def _lines(self) -> list[Line]:
         """All lines in random order; with two groups a line of all and one of a group suffice."""
@@ -219,10 +225,13 @@ class Search:
 
     def _crossings(self, line: Line) -> tuple[FloatArray, IntArray]:
         """Where along the line each row changes its label, and its label on the other side."""
-        others = self.scores.copy()
-        others[:, line.cluster] = -np.inf
-        rival = others.argmax(axis=1)
-        lead = others[np.arange(len(rival)), rival] - self.scores[:, line.cluster]
+        rows = np.arange(len(self.scores))
+        if self.best is None:
+            first, others = self.scores.argmax(axis=1), self.scores.copy()
+            others[rows, first] = -np.inf
+            self.best = first, others.argmax(axis=1)
+        rival = np.where(self.best[0] == line.cluster, self.best[1], self.best[0])
+        lead = self.scores[rows, rival] - self.scores[:, line.cluster]
         speed = self._speed(line)
         with np.errstate(divide="ignore", invalid="ignore"):
             crossing = np.where(speed > 1e-9, lead / speed, np.inf)
@@ -300,6 +309,7 @@ class Search:
         self, line: Line, length: float, rows: IntArray, rival: IntArray, side: float
     ) -> None:
         self.scores[:, line.cluster] += length * self._speed(line)
+        self.best = None
         groups = slice(None) if line.group < 0 else slice(line.group, line.group + 1)
         self.moved[groups, line.cluster] += length
         moved = self._moved(rows, side)
@@ -339,6 +349,6 @@ def boundary_offsets(
     Where they have ``met`` it already, so that they are worth more. ``mass`` (M, K) is the weight
     of each group in each cluster, by the labels.
     """
-    near, limit = gather(table, logits, offsets, WORTH_ROWS if met else NEAR_ROWS)
+    near, limit = gather(table, logits, offsets)
     worth = near.scores - near.rho @ offsets if met else None
     return Search(near, limit, mass, table.group_sizes, criterion, bound, worth).run()

@@ -71,5 +71,5 @@ def _beyond(polish: Polish, look: Look) -> NDArray[np.bool_]:
 
 
 def _rank(look: Look) -> tuple[bool, int, float]:
-    """That of the solution that it would be."""
-    return look.met, look.filled, look.tilt.value(look.totals)
+    """That of the solution that it would be; before the bound is met, nothing else counts."""
+    return look.met, look.filled, look.tilt.value(look.totals) if look.met else -look.gap
