@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmix.kernels.products import product
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray, Membership, Rows
 
 # Squares and products of up to this many numeric columns; above it, squares only. 20 columns have
@@ -285,8 +286,15 @@ def _powers(z: FloatArray) -> FloatArray:
     d = z.shape[1]
     if d > PRODUCT_COLUMNS:
         return z * z
-    i, j = np.triu_indices(d)
+    i, j = _triangle(d)
     return np.asarray(z[:, i] * z[:, j])
+
+
+@cache
+def _triangle(d: int) -> tuple[IntArray, IntArray]:
+    """Pairs of columns, each once; kept, because they take longer than a prediction of one row."""
+    i, j = np.triu_indices(d)
+    return i, j
 
 
 def _n_powers(d: int) -> int:
@@ -303,12 +311,11 @@ def _add_scores(scores: FloatArray, coefficients: FloatArray, z: FloatArray) -> 
         return
     for g in np.flatnonzero(coefficients.any(axis=1)):  # the first of two groups has none
         form = np.zeros((d, d), dtype=z.dtype)
-        form[np.triu_indices(d)] = powers[g]
+        form[_triangle(d)] = powers[g]
         # z^T F z + l^T z = (F^T z + l)^T z
-        half = form.T @ z.T
+        half = product(np.ascontiguousarray(form.T), z.T)
         half += linear[g][:, None]
-        half *= z.T
-        scores[g] += half.sum(axis=0)
+        scores[g] += np.einsum("ij,ij->j", half, z.T)
 
 
 def _softmax(scores: FloatArray) -> None:
