@@ -104,6 +104,8 @@ def front_panel(
     series = []
     for method in (m.KMEANS, *methods):
         points = [point for point in records.points(method, view) if point.filled]
+        if not points:
+            continue
         kept = front(points, x)
         beaten = [point for point in points if point not in kept]
         band = [point.spread("cost") for point in kept]

@@ -27,6 +27,8 @@ def conclude(settings: Settings, records: Records) -> Result:
     series, rows = [], []
     for method in (m.MM_EM, *m.BLIND_FMC):
         points = sorted(records.points(method), key=lambda point: point["gap"])
+        if not points:
+            continue
         xs, ys = [p["gap"] for p in points], [p["balance"] for p in points]
         band = [p.spread("balance") for p in points]
         series.append(Series(method, xs, ys, line=method == m.FMC_EM, band=band))
