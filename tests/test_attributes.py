@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairmix import FairMixture, load
-from fairmix.criteria import CRITERIA, EachAttribute
+from fairmix.criteria import CRITERIA, EachAttribute, MaxGap, MinBalance, MinRatio
+from fairmix.criteria.bounds import within
 from fairmix.kernels import LogitMap, hard_labels
 from fairmix.kernels.totals import Membership, Rows
 from fairmix.solvers.boundary import Search, gather
@@ -207,6 +208,35 @@ def test_the_criterion_of_attributes():
     np.testing.assert_allclose(moved.ravel(), slope @ step.ravel(), atol=1e-10)
 
 
+@pytest.mark.parametrize("bound", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize(
+    "limit", [MinRatio(0.8), MinBalance(0.1), *(MaxGap(0.1, name) for name in CRITERIA)], ids=str
+)
+def test_edges_are_the_rules_of_an_integer_program(limit, bound):
+    """Random counts are within all of them exactly where labels meet the bound."""
+    rng = np.random.default_rng(0)
+    sizes = np.array([40.0, 90.0, 60.0, 50.0, 20.0])
+    membership = Membership((2, 3), ("sex", "race"))
+    criteria = [limit.criterion(sizes[part], 1 / sizes[part]) for part in membership.parts]
+    each = EachAttribute.of(membership, criteria, [bound, bound])
+    edges = each.edges(bound, sizes, 1 / sizes, 4)
+    if limit == MaxGap(0.1, "additive_gap"):
+        assert edges is None  # no matter of one cluster
+        return
+    agreed = []
+    for _ in range(300):
+        even = rng.dirichlet([5.0] * 4)
+        noise = rng.choice([0.0, 0.03, 0.3, 1.0]) * rng.dirichlet([1.0] * 4, size=5)
+        counts = np.round(1000 * sizes[:, None] * (even + noise)) / 1000
+        rates = counts / sizes[:, None]
+        met = within(each.value(rates), each.enough(bound, rates, sizes, 1 / sizes))
+        agreed.append(met)
+        inside = (edges.rows @ rates <= edges.bounds[:, None] + 1e-12).all()
+        # The row that a ratio of 1 forgives is one of the two groups that differ most.
+        assert met == inside or (each.conic and bound == 0 and met)
+    assert 0 < sum(agreed) < len(agreed)
+
+
 @pytest.mark.parametrize("assignment", [long("blind"), "aware"])
 @pytest.mark.parametrize("met", [False, True], ids=["towards the bound", "within it"])
 def test_a_search_near_the_boundary_says_what_the_labels_become(assignment, met):
@@ -237,5 +267,7 @@ def test_a_search_near_the_boundary_says_what_the_labels_become(assignment, met)
     added = search.run()
     np.testing.assert_array_equal(search.mass, masses(map_.offsets + added))
     value = criterion.value(search.mass / table.group_sizes[:, None])
-    assert value <= 0.1 if met else value < criterion.value(mass / table.group_sizes[:, None])
+    before = criterion.value(mass / table.group_sizes[:, None])
+    # Rates are quotients, and an integer program uses up all of a bound.
+    assert value <= 0.1 + 1e-12 if met else value < before
     assert search.lost <= 0

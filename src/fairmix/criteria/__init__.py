@@ -2,7 +2,7 @@
 
 from fairmix.criteria._base import Ball, Criterion, Face, OwnBound, Seminorm
 from fairmix.criteria.aggregates import LargestOverClusters, SumOverClusters, smallest_ratio
-from fairmix.criteria.attributes import EachAttribute
+from fairmix.criteria.attributes import EachAttribute, Edges
 from fairmix.criteria.limits import (
     LIMITS,
     MAX_GAP,
@@ -16,7 +16,7 @@ from fairmix.criteria.limits import (
     limit_of,
 )
 from fairmix.criteria.measures import MeanPair, Measure, WorstPair
-from fairmix.criteria.ratios import SmallestRatio
+from fairmix.criteria.ratios import SmallestRatio, forgiven_rows
 from fairmix.criteria.register import CRITERIA, criterion_named
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "ByAttribute",
     "Criterion",
     "EachAttribute",
+    "Edges",
     "Face",
     "LargestOverClusters",
     "Limit",
@@ -43,6 +44,7 @@ __all__ = [
     "WorstPair",
     "best_balance",
     "criterion_named",
+    "forgiven_rows",
     "limit_of",
     "smallest_ratio",
 ]

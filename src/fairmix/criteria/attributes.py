@@ -14,6 +14,8 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from fairmix.criteria._base import BoolArray, Criterion, Face, OwnBound
+from fairmix.criteria.bounds import ROUNDING
+from fairmix.criteria.ratios import forgiven_rows
 from fairmix.kernels.totals import FloatArray, Membership
 
 
@@ -30,6 +32,13 @@ class Part(NamedTuple):
     def bound(self, bound: float) -> float:
         """The bound of the attribute, given that of all."""
         return max(0.0, bound - self.tighter)
+
+
+class Edges(NamedTuple):
+    """What a rule asks of the rates r (M,) of each cluster: ``rows @ r <= bounds``."""
+
+    rows: FloatArray
+    bounds: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +116,8 @@ class EachAttribute:
         )
         values = self._values(rates)
         beyond = values - allowed
-        return float(allowed[beyond.argmax() if beyond.max() > 0 else values.argmax()])
+        # Rates are quotients: what is beyond by rounding alone is not missed.
+        return float(allowed[beyond.argmax() if beyond.max() > ROUNDING else values.argmax()])
 
     def noise(self, sizes: FloatArray, n_clusters: int) -> float:
         """The largest."""
@@ -172,6 +182,26 @@ class EachAttribute:
     def absolute(self, n_groups: int) -> None:
         """A largest value is no sum."""
 
+    def edges(
+        self, bound: float, sizes: FloatArray, steps: FloatArray, n_clusters: int
+    ) -> Edges | None:
+        """The rules of all attributes for labels; None where one is no matter of pairs of groups.
+
+        ``sizes`` and ``steps`` (M,) are weights of the groups, and by how much one row moves the
+        rate of its group.
+        """
+        found = [
+            _edges_of(part, part.bound(bound), sizes[part.groups], steps[part.groups], n_clusters)
+            for part in self.parts
+        ]
+        known = [edges for edges in found if edges is not None]
+        if len(known) < len(found):
+            return None
+        return Edges(
+            block_diag(*(edges.rows for edges in known)),
+            np.concatenate([edges.bounds for edges in known]),
+        )
+
     # ------------------------------------------------------------------ certificates and words
     def largest(self, low: FloatArray, high: FloatArray) -> float:
         """That of the worst attribute."""
@@ -195,3 +225,23 @@ class EachAttribute:
     def note(self, n_groups: int) -> str:
         """What is compared."""
         return "Groups are compared within each attribute, and the worst attribute counts."
+
+
+def _edges_of(
+    part: Part, bound: float, sizes: FloatArray, steps: FloatArray, n_clusters: int
+) -> Edges | None:
+    """Those of one attribute, with what whole rows are forgiven."""
+    cone = part.criterion.cone(bound)
+    if cone is not None:
+        spare = forgiven_rows(cone, sizes, steps) if bound <= ROUNDING else np.zeros(len(cone))
+        return Edges(cone, spare)
+    n_groups = len(sizes)
+    factor = part.criterion.absolute(n_groups)
+    if factor is None:
+        return None
+    # Half the sum of absolute multipliers is the dual norm of the range.
+    even = np.full((n_groups, n_clusters), 1 / n_clusters)
+    most = 2 * factor * part.criterion.enough(bound, even, sizes, steps)
+    unit = np.eye(n_groups)
+    g, h = np.nonzero(unit == 0)
+    return Edges(unit[g] - unit[h], np.full(len(g), most))

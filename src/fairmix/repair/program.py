@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog, nnls
 
-from fairmix.criteria import Criterion, EachAttribute, SmallestRatio
+from fairmix.criteria import Criterion, EachAttribute, SmallestRatio, forgiven_rows
 from fairmix.criteria.bounds import ROUNDING
 from fairmix.kernels.totals import Block, FloatArray, IntArray
 from fairmix.repair.costs import Costs, smallest
@@ -81,7 +81,7 @@ class Demand:
         cone = part.criterion.cone(part.level)
         assert cone is not None
         assert isinstance(part.criterion, SmallestRatio)
-        forgiven = _forgiven(cone, self.sizes[part.groups], self.steps[part.groups])
+        forgiven = forgiven_rows(cone, self.sizes[part.groups], self.steps[part.groups])
         # What the two groups that differ most are forgiven bounds what any two miss. Edges have
         # length one, so back to the units of the scales of the groups.
         low = cone.argmin(axis=1)
@@ -129,20 +129,13 @@ class Demand:
             else:
                 forgiven: FloatArray = np.zeros(len(cone))
                 if whole and part.level <= ROUNDING:
-                    forgiven = _forgiven(cone, sizes, steps)
+                    forgiven = forgiven_rows(cone, sizes, steps)
                 found.cone(part.groups.start or 0, sizes, cone, forgiven)
         return found.rules()
 
 
 def _seminorm(criterion: Criterion) -> Any:
     return criterion
-
-
-def _forgiven(cone: FloatArray, sizes: FloatArray, steps: FloatArray) -> FloatArray:
-    """One row of the larger of the two groups of each edge, as in `SmallestRatio.enough`."""
-    low, high = cone.argmin(axis=1), cone.argmax(axis=1)
-    larger = np.where(sizes[low] > sizes[high], low, high)
-    return np.asarray(np.abs(cone[np.arange(len(cone)), larger]) * steps[larger])
 
 
 class Rules(NamedTuple):

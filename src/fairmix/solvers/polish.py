@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmix.criteria import Criterion
+from fairmix.criteria import Criterion, EachAttribute, Edges
 from fairmix.criteria.bounds import within
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FloatArray, Logits, Totals
 from fairmix.solvers.boundary import boundary_offsets
 from fairmix.solvers.counts import Counts, apportioned
+from fairmix.solvers.program import program_offsets
 from fairmix.solvers.quadratic import Bound
 from fairmix.solvers.tilt import Tilt
 from fairmix.solvers.whole_rows import whole_row_offsets
@@ -56,6 +57,7 @@ class Look(NamedTuple):
     """What the rates that count are like at a tilt.
 
     ``gap`` is the value of the criterion, ``enough`` the largest one that meets the bound.
+    ``final``: an integer program has found the labels, and leaves nothing over.
     """
 
     tilt: Tilt
@@ -63,6 +65,7 @@ class Look(NamedTuple):
     rates: FloatArray
     gap: float = np.nan
     enough: float = np.nan
+    final: bool = False
 
     @property
     def met(self) -> bool:
@@ -164,6 +167,9 @@ class Polish:
             counted = self.counted(logits, best)
             if counted.met and counted.filled >= best.filled:
                 return counted
+        programmed = self._programmed(logits, best)
+        if programmed is not None and programmed.filled >= best.filled:
+            return programmed
         for _ in range(FEW_STEPS if countable else STEPS):
             if best.met:
                 break
@@ -183,7 +189,10 @@ class Polish:
             best = self._better(now, best)
         if not best.met:
             best = self._search(logits, best)
-        return self._eased(logits, best, short)
+        best = self._eased(logits, best, short)
+        if programmed is not None and (True, programmed.filled) >= (best.met, best.filled):
+            return programmed
+        return best
 
     @staticmethod
     def _better(new: Look, old: Look) -> Look:
@@ -227,6 +236,29 @@ class Polish:
         rates, smallest = look.rates + self.error, int(look.tilt.table.group_sizes.argmin())
         share = max(0.0, self.bound - grain) / self.criterion.value(rates)
         return self._count(logits, look, rates[smallest] + share * (rates - rates[smallest]))
+
+    def _edges(self, tilt: Tilt) -> Edges | None:
+        """What an integer program would ask of the labels; None where there is none for them."""
+        table, criterion = tilt.table, self.criterion
+        exact = self.labels and tilt.aware and not isinstance(self.error, np.ndarray)
+        if not (exact and isinstance(criterion, EachAttribute) and np.isfinite(self.bound)):
+            return None
+        if not _whole(table):
+            return None
+        n_clusters = tilt.multipliers.shape[1]
+        return criterion.edges(self.bound, table.group_sizes, table.rate_steps, n_clusters)
+
+    def _programmed(self, logits: Logits, look: Look) -> Look | None:
+        """Labels of whole counts that are about the best; None where no program finds them."""
+        tilt, table, edges = look.tilt, look.tilt.table, self._edges(look.tilt)
+        if edges is None:
+            return None
+        mass = (look.rates * table.group_sizes[:, None]).round()
+        added = program_offsets(table, logits, tilt.offsets, mass, edges)
+        if added is None:
+            return None
+        found = self.look(tilt.moved(added), logits)._replace(final=True)
+        return found if found.met else None
 
     def _error_of(self, group: int) -> FloatArray | float:
         return self.error[group] if isinstance(self.error, np.ndarray) else self.error
