@@ -120,8 +120,9 @@ def _draw_series(axes: Any, series: Series, color: str, marker: str) -> Any:
     )
     if series.band is None:
         return handle
-    if not series.line or len(series.x) == 1:
-        # A band needs a line along which it runs.
+    onward = list(series.x) in (sorted(series.x), sorted(series.x, reverse=True))
+    if not series.line or len(series.x) == 1 or not onward:
+        # A band needs a line along which it runs, and folds where that turns back.
         axes.errorbar(series.x, series.y, series.band, fmt="none", ecolor=color, elinewidth=1)
     else:
         low = [y - half for y, half in zip(series.y, series.band, strict=True)]

@@ -41,8 +41,8 @@ def conclude(settings: Settings, records: Records, *, x: str) -> Result:
     """Bands of the cost, and which solver is cheaper and steadier."""
     views = [settings.figure_view(data) for data in DATA]
     notes = [
-        f"Bands are one standard deviation over {len(settings.band_seeds)} seeds; lines connect "
-        "the strengths in order.",
+        f"Bands, and bars where a line turns back, are one standard deviation over "
+        f"{len(settings.band_seeds)} seeds; lines connect the strengths in order.",
         *sample_notes(views[0]),
     ]
     lost = {TITLES[point.unit.view.data] for point in records if not point.filled}
