@@ -73,7 +73,7 @@ class Demand:
                 out[part.groups] = own - part.criterion.project(own, part.level)
             else:
                 out[part.groups] = own = own - own.mean(axis=0)
-                support += self._level(part) * _seminorm(part.criterion).support(own)
+                support += self.level(part) * _seminorm(part.criterion).support(own)
         return out, support
 
     def _allowed_but_one_row(self, part: Part, own: FloatArray) -> tuple[FloatArray, float]:
@@ -90,7 +90,7 @@ class Demand:
         mu = np.column_stack([nnls(cone.T, column)[0] for column in own.T])
         return cone.T @ mu, float(largest @ mu.sum(axis=1))
 
-    def _level(self, part: Part) -> float:
+    def level(self, part: Part) -> float:
         """The bound on a gap, or what whole rows can resolve where that is more."""
         sizes, steps = self.sizes[part.groups], self.steps[part.groups]
         even = np.full((len(sizes), self.n_clusters), 1 / self.n_clusters)
@@ -125,7 +125,7 @@ class Demand:
             sizes, steps = self.sizes[part.groups], self.steps[part.groups]
             cone = part.criterion.cone(part.level)
             if cone is None:
-                found.gap(part.groups.start or 0, sizes, self._level(part))
+                found.gap(part.groups.start or 0, sizes, self.level(part))
             else:
                 forgiven: FloatArray = np.zeros(len(cone))
                 if whole and part.level <= ROUNDING:

@@ -1,113 +1,41 @@
 """Labels of whole rows near the best parts of rows, by integer programs.
 
-Rows of a group that count alike are exchanged freely: where the counts of groups in clusters are
-whole, the cheapest parts of rows are whole, too, as in any transportation problem. So a few counts
-are branched on instead of many rows.
-
-Under a ratio even that is not needed. With the largest scaled count t of a cluster known, each
-group has a window of its own, from ``rho t`` to ``t``, and whole rows are at least the lower end
-rounded up and at most the upper end rounded down. One of these windows is chosen for each cluster.
-A mixture of them is a much better bound than parts of rows are, so that most such programs are
-solved at the root, where counts end by their nodes far from a proof.
+Rows of a group that count alike are exchanged freely, and one box of whole counts is chosen for
+each cluster (`boxes`). Where rows have weights of their own, or no box is found, counts or rows are
+branched on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from fairmix.criteria import SmallestRatio
 from fairmix.criteria.bounds import ROUNDING
 from fairmix.kernels.totals import FloatArray, IntArray
+from fairmix.repair.boxes import BEYOND, KEPT, Choice, Menu, Near
 from fairmix.repair.program import Array, Columns, Demand, Ints, Program, Rowset, Solved
 
 # Rows that an integer program may move from a cluster to another, of each group: the cheapest ones.
 # Tried in this order until one meets the rule.
 MOVES = (3, 8, 20)
-# Windows of a cluster for each such row, those nearest to where the parts of rows are: enough for
-# clusters of 20 rows of a group, where whole rows cost most, and few enough for any table.
-LEVELS = 16
-# Ends of windows are counts, up to this rounding.
-WHOLE = 1e-9
-# Columns up to which all rows are decided by it.
-FEW_COLUMNS = 600
+# The same of a program of boxes, and how often it begins anew where its mixture is.
+BOX_MOVES, CENTRES = 4, 4
+# Columns up to which all rows may move, not only those that the linear program had open; and up to
+# which all rows are decided at once.
+ALL_COLUMNS, FEW_COLUMNS = 40_000, 600
 # An integer program ends when it is this near to the best, as a share of its cost and of what all
-# rows cost (a unit of the scale each); one of windows, whose last share takes most of its time, at
-# a tenth of the 0.3 % that whole rows may cost. Or after so many nodes, fewer where a node has many
-# columns and takes long: a count, because seconds would give other labels on another machine.
-NEAR_ENOUGH, NEAR_OF_WINDOWS, NODES, NODE_COLUMNS = 1e-4, 3e-4, 40, 30_000
-# Programs of some clusters, their clusters and moves, and what is left to gain of a row, in units
-# of the scale, below which they are not worth their time: about a thousandth of what a row costs.
-SOME_ROUNDS, SOME_CLUSTERS, SOME_MOVES, MUCH = 8, 4, 6, 2e-3
+# rows cost (a unit of the scale each). Or after so many nodes, fewer where a node has many columns
+# and takes long: a count, because seconds would give other labels on another machine.
+NEAR_ENOUGH, NODES, NODE_COLUMNS = 1e-4, 40, 30_000
+# What is left to gain of a row, in units of the scale, below which it is not worth a program.
+MUCH = 1e-5
 # What an integer program takes for met may be missed by its tolerance, in rows.
 TOLERANCES = (0.0, 1e-5)
-
-
-class Near(NamedTuple):
-    """Masses (M, K) that whole rows should have about, and clusters (K,) that must not be empty."""
-
-    mass: FloatArray
-    filled: NDArray[np.bool_]
-
-
-class Windows(NamedTuple):
-    """Counts of groups in ``clusters`` (Z,), from ``low`` to ``high`` (Z, M)."""
-
-    clusters: Ints
-    low: Array
-    high: Array
-
-    @classmethod
-    def of(cls, demand: Demand, near: Near, weight: float, most: int) -> Windows:
-        """The ``most`` ones of each cluster around some masses, or fewer; of rows of a weight."""
-        (part,) = demand.parts
-        assert isinstance(part.criterion, SmallestRatio)
-        # What a row adds to the scaled rate of its group.
-        unit = part.criterion.scales / demand.sizes * weight
-        rho = part.criterion.least(part.level)
-        counts = near.mass / weight
-        clusters, low, high = [], [], []
-        for k, top in enumerate((counts * unit[:, None]).max(axis=0)):
-            first = np.maximum(np.floor(top / unit) - most, 0.0)
-            levels = np.unique((first[:, None] + np.arange(2 * most + 2)) * unit[:, None])
-            levels = np.sort(levels[np.argsort(np.abs(levels - top), kind="stable")[:most]])
-            bottom = np.ceil(rho * levels[:, None] / unit - WHOLE)
-            roof = np.floor(levels[:, None] / unit + WHOLE)
-            fits = (bottom <= roof).all(axis=1)
-            if near.filled[k]:
-                fits &= levels > 0
-            keep = _largest(bottom[fits], roof[fits])
-            clusters.append(np.full(keep.sum(), k))
-            low.append(bottom[fits][keep])
-            high.append(roof[fits][keep])
-        return cls(np.concatenate(clusters), np.vstack(low), np.vstack(high))
-
-    def ends(self, values: Array, n_clusters: int) -> Any:
-        """An end of the windows as a matrix from the choice of windows to counts, (M * K, Z)."""
-        n_windows, n_groups = values.shape
-        cells = np.arange(n_groups) * n_clusters + self.clusters[:, None]
-        choices = np.repeat(np.arange(n_windows), n_groups)
-        shape = (n_groups * n_clusters, n_windows)
-        return sparse.csr_array((values.ravel(), (cells.ravel(), choices)), shape=shape)
-
-
-def _largest(low: Array, high: Array) -> NDArray[np.bool_]:
-    """Windows that lie in no other one; of equal ones the first."""
-    inside = ((low[:, None] >= low) & (high[:, None] <= high)).all(axis=2)
-    first = np.tri(len(low), k=-1, dtype=bool)
-    return np.asarray(~(inside & (~inside.T | first)).any(axis=1))
-
-
-class Decided(NamedTuple):
-    """Labels of the open rows (F,) or of all, and whether the integer program was solved."""
-
-    labels: NDArray[np.int32]
-    solved: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +46,6 @@ class Decision:
     ----------
     program : Program
         Rows whose labels are open.
-    windows : Windows or None
-        Instead of rules on counts.
     filled : (K,) bool array
         Clusters that must not be empty.
     alike : bool
@@ -127,11 +53,10 @@ class Decision:
     """
 
     program: Program
-    windows: Windows | None
     filled: NDArray[np.bool_]
     alike: bool
 
-    def run(self, *, tolerance: float, beyond: bool, rest: float) -> Decided | None:
+    def run(self, *, tolerance: float, beyond: bool, rest: float) -> NDArray[np.int32] | None:
         """Labels of whole rows; None where the rules cannot be met.
 
         ``beyond`` asks for the fewest rows beyond the rules instead, ``rest`` is the cost of all
@@ -143,8 +68,7 @@ class Decision:
         weight = program.weight[0] if self.alike else 1.0
         codes, own = np.unique(program.codes, return_inverse=True)
         n_parts, n_counts = len(rows), len(codes) * n_clusters
-        windows = self.windows
-        rules = demand.rules(demand.parts if windows is None else (), whole=True)
+        rules = demand.rules(demand.parts, whole=True)
         counted = sparse.csr_array(
             (
                 program.weight[rows] / weight,
@@ -162,37 +86,17 @@ class Decision:
         # A row of each cluster that must not be empty.
         total = sparse.kron(np.ones((1, len(codes))), sparse.eye_array(n_clusters)).tocsr()
         inside = np.where(self.filled & (program.fixed.sum(axis=0) == 0), 1.0, 0.0)
-        n_windows = 0 if windows is None else len(windows.clusters)
-        # Parts, counts, differences, rows beyond, choices of windows, and a constant.
-        sizes = [n_parts, n_counts, rules.n_differences, missed.shape[1], n_windows, 1]
+        # Parts, counts, differences, rows beyond, and a constant.
+        sizes = [n_parts, n_counts, rules.n_differences, missed.shape[1], 1]
         ends = np.cumsum([0, *sizes])
         left: list[list[Any]] = [
-            [counted, -sparse.eye_array(n_counts), None, None, None, None],
-            [each, None, None, None, None, sparse.csr_array((n_open, 1))],
-            [
-                None,
-                rules.A @ masses,
-                rules.B,
-                missed,
-                sparse.csr_array((len(limits), n_windows)),
-                None,
-            ],
-            [None, total, None, None, None, None],
+            [counted, -sparse.eye_array(n_counts), None, None, None],
+            [each, None, None, None, sparse.csr_array((n_open, 1))],
+            [None, rules.A @ masses, rules.B, missed, None],
+            [None, total, None, None, None],
         ]
         low = [np.zeros(n_counts), np.ones(n_open), none, inside]
         high = [np.zeros(n_counts), np.ones(n_open), limits, np.full(n_clusters, np.inf)]
-        if windows is not None:
-            mine, fixed = masses / weight, program.fixed.ravel() / weight
-            chosen = np.ones(n_windows), (windows.clusters, np.arange(n_windows))
-            one = sparse.csr_array(chosen, shape=(n_clusters, n_windows))
-            left += [
-                [None, mine, None, None, -windows.ends(windows.high, n_clusters), None],
-                [None, mine, None, None, -windows.ends(windows.low, n_clusters), None],
-                [None, None, None, None, one, None],
-            ]
-            open_end = np.full(len(fixed), np.inf)
-            low += [-open_end, -fixed, np.ones(n_clusters)]
-            high += [-fixed, open_end, np.ones(n_clusters)]
         cost, top, integral = np.zeros(ends[-1]), np.full(ends[-1], np.inf), np.zeros(ends[-1])
         cost[:n_parts], top[:n_parts] = program.costs, 1.0
         cost[ends[3] : ends[4]] = max(float(program.costs.sum()), 1.0)
@@ -200,8 +104,7 @@ class Decision:
         cost[-1] = rest
         bottom = np.zeros(ends[-1])
         bottom[-1] = top[-1] = 1.0
-        branched = slice(n_parts) if not self.alike else slice(ends[1], ends[2])
-        integral[branched if windows is None else slice(ends[4], ends[5])] = 1
+        integral[slice(ends[1], ends[2]) if self.alike else slice(n_parts)] = 1
         found = milp(
             cost,
             integrality=integral,
@@ -210,7 +113,7 @@ class Decision:
                 sparse.block_array(left, format="csr"), np.concatenate(low), np.concatenate(high)
             ),
             options={
-                "mip_rel_gap": NEAR_ENOUGH if windows is None else NEAR_OF_WINDOWS,
+                "mip_rel_gap": NEAR_ENOUGH,
                 "node_limit": min(NODES, max(1, NODE_COLUMNS // len(cost))),
             },
         )
@@ -218,7 +121,7 @@ class Decision:
             return None
         parts = np.zeros(program.columns.costs.shape)
         parts[program.pairs] = found.x[:n_parts]
-        return Decided(parts.argmax(axis=1).astype(np.int32), found.status == 0)
+        return np.asarray(parts.argmax(axis=1), dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,29 +155,29 @@ class Whole:
         parts = mass + self._change(columns, solved.parts)
         # What parts of rows fill, with a row or more, whole rows must not empty.
         filled = parts.sum(axis=0) > len(self.demand.parts) * self._row
+        every = self._every(columns)
+        none = np.zeros_like(filled)
         if len(labels) * self.demand.n_clusters <= FEW_COLUMNS:
             # So few rows cannot always fill a cluster, but all of them can be decided at once.
-            rows = np.flatnonzero(self.rowset.weight > 0)
-            every = np.ones((len(rows), self.demand.n_clusters), dtype=bool)
-            chosen, none = Columns.of(self.rowset, rows, every), np.zeros_like(filled)
-            tries = [(chosen, Near(parts, none), len(labels))]
+            tries = [(every, none)]
         else:
-            moves = [(self._moves(columns, labels, most), LEVELS * most) for most in MOVES]
-            tries = [(chosen, Near(parts, filled), levels) for chosen, levels in moves]
-            tries.append((moves[-1][0], Near(parts, np.zeros_like(filled)), moves[-1][1]))
-        for chosen, near, levels in tries:
+            found = self._boxed(labels, every, Near(parts, filled)) if self._boxable else None
+            if found is not None:
+                return found
+            tries = [(self._moves(columns, labels, most), filled) for most in MOVES]
+            tries.append((tries[-1][0], none))
+        for chosen, some in tries:
             program = Program.of(self.demand, self.rowset, chosen, labels, mass)
-            decision = self._decision(program, near, levels)
+            decision = Decision(program, some, self._alike)
             for tolerance in TOLERANCES:
-                found = self._decided(decision, labels, tolerance=tolerance)
-                if found is None:
+                new = self._decided(decision, labels, tolerance=tolerance)
+                if new is None:
                     break
-                if self.demand.excess(self.rowset.mass(self.demand, found.labels)) == 0:
-                    return self._improved(found, columns, near.filled)
-        # Nothing meets the rules: the fewest rows beyond them, without windows.
-        missed = Decision(program, None, near.filled, decision.alike)
-        found = self._decided(missed, labels, beyond=True)
-        return labels if found is None else found.labels
+                if self._met(new):
+                    return new
+        # Nothing meets the rules: the fewest rows beyond them.
+        new = self._decided(decision, labels, beyond=True)
+        return labels if new is None else new
 
     def _decided(
         self,
@@ -283,25 +186,66 @@ class Whole:
         *,
         tolerance: float = 0.0,
         beyond: bool = False,
-    ) -> Decided | None:
+    ) -> NDArray[np.int32] | None:
         """Labels of all rows, where the open ones have new ones."""
         rows = decision.program.columns.rows
         rest = self.rowset.cost(labels, rows) + self._units
         found = decision.run(tolerance=tolerance, beyond=beyond, rest=rest)
-        if found is None:
-            return None
-        new = labels.copy()
-        new[rows] = found.labels
-        return Decided(new, found.solved)
+        return None if found is None else _changed(labels, rows, found)
 
-    def _decision(self, program: Program, near: Near, levels: int) -> Decision:
-        alike = len(np.unique(self.rowset.weight[self.rowset.weight > 0])) == 1
-        part, *others = self.demand.parts
-        # A row that is forgiven (level 0) depends on two groups, not on a level. And windows of
-        # several attributes would not make the counts of their cells whole.
-        ratio = part.criterion.conic and part.level > ROUNDING and not others
-        windows = Windows.of(self.demand, near, self._row, levels) if alike and ratio else None
-        return Decision(program, windows, near.filled, alike)
+    def _boxed(
+        self, labels: NDArray[np.int32], every: Columns, near: Near
+    ) -> NDArray[np.int32] | None:
+        """Labels whose counts are in one box for each cluster; None where none are found.
+
+        First the mixtures of boxes: their parts may be far from those of the linear program, so
+        rows around them are opened until that gains no more.
+        """
+        menu = Menu.of(self.demand, near, self._row)
+        if menu is None:
+            return None
+        boxes, least = menu.nearest(near.mass), np.inf
+        for _ in range(CENTRES):
+            chosen = self._moves(every, labels, BOX_MOVES)
+            mass = self.rowset.mass(self.demand, labels)
+            choice = Choice(Program.of(self.demand, self.rowset, chosen, labels, mass), self._row)
+            relaxed, boxes = choice.mixed(menu, boxes)
+            rest = self.rowset.cost(labels, chosen.rows)
+            labels = _changed(labels, chosen.rows, relaxed.parts.argmax(axis=1))
+            if relaxed.cost + rest > least - MUCH * self._units:
+                break
+            least = relaxed.cost + rest
+        if relaxed.beyond > BEYOND:
+            return None
+        for most in KEPT:
+            few = menu.promising(relaxed.prices, choice.counts(relaxed.parts), most)
+            parts = choice.whole(few, rest + self._units)
+            if parts is not None:
+                new = _changed(labels, chosen.rows, parts.argmax(axis=1))
+                if self._met(new):
+                    return new
+        return None
+
+    def _met(self, labels: IntArray) -> bool:
+        return self.demand.excess(self.rowset.mass(self.demand, labels)) == 0
+
+    @property
+    def _alike(self) -> bool:
+        """Whether all rows have the same weight."""
+        return len(np.unique(self.rowset.weight[self.rowset.weight > 0])) == 1
+
+    @property
+    def _boxable(self) -> bool:
+        """Whether boxes can be had: a row that is forgiven (level 0) depends on two groups."""
+        sharp = any(p.criterion.conic and p.level <= ROUNDING for p in self.demand.parts)
+        return self._alike and not sharp
+
+    def _every(self, columns: Columns) -> Columns:
+        """All rows and clusters; of many, only the open ones."""
+        rows = np.flatnonzero(self.rowset.weight > 0)
+        if len(rows) * self.demand.n_clusters > ALL_COLUMNS:
+            return columns
+        return Columns.of(self.rowset, rows, np.ones((len(rows), self.demand.n_clusters), bool))
 
     @property
     def _row(self) -> float:
@@ -321,47 +265,8 @@ class Whole:
         member = self.demand.matrix[:, self.rowset.codes[columns.rows]]
         return np.asarray((member * self.rowset.weight[columns.rows]) @ more)
 
-    def _improved(
-        self, found: Decided, columns: Columns, filled: NDArray[np.bool_]
-    ) -> NDArray[np.int32]:
-        """Labels after integer programs of a few clusters each, as long as there is much to gain.
-
-        Of many counts, one program of all clusters ends by its nodes far from the best; one of four
-        clusters is solved.
-        """
-        labels = found.labels
-        n_clusters, rng = self.demand.n_clusters, np.random.default_rng(0)
-        if found.solved or n_clusters <= SOME_CLUSTERS:
-            return labels
-        mass, cost = self.rowset.mass(self.demand, labels), self.rowset.cost(labels)
-        for _ in range(SOME_ROUNDS):
-            if cost - self.proved <= MUCH * self._units:
-                break
-            some = np.zeros(n_clusters, dtype=bool)
-            some[rng.choice(n_clusters, SOME_CLUSTERS, replace=False)] = True
-            chosen = self._moves(columns, labels, SOME_MOVES, some)
-            program = Program.of(self.demand, self.rowset, chosen, labels, mass)
-            decision = self._decision(program, Near(mass, filled), LEVELS * SOME_MOVES)
-            new = self._decided(decision, labels)
-            if new is None:
-                continue
-            new_mass = self.rowset.mass(self.demand, new.labels)
-            new_cost = self.rowset.cost(new.labels)
-            if new_cost < cost and self.demand.excess(new_mass) == 0:
-                labels, mass, cost = new.labels, new_mass, new_cost
-        return labels
-
-    def _moves(
-        self,
-        columns: Columns,
-        labels: IntArray,
-        most: int,
-        some: NDArray[np.bool_] | None = None,
-    ) -> Columns:
-        """The cheapest moves of rows of each code from each cluster to each other one, or of some.
-
-        ``some`` (K,) are the clusters that rows may leave and enter.
-        """
+    def _moves(self, columns: Columns, labels: IntArray, most: int) -> Columns:
+        """The cheapest moves of rows of each code from each cluster to each other one."""
         own, each = labels[columns.rows], np.arange(len(columns.rows))
         codes = self.rowset.codes[columns.rows]
         costs = columns.costs + self.demand.offsets(self.multipliers)[codes]
@@ -374,9 +279,13 @@ class Whole:
             # The place of each row among those of its cell.
             place = np.arange(len(order)) - np.repeat(first, sizes)
             allowed[order[place < most], k] = True
-        if some is not None:
-            allowed[~some[own]] = False
-            allowed[:, ~some] = False
         allowed[each, own] = True
         open_rows = np.flatnonzero(allowed.sum(axis=1) > 1)
         return replace(columns, allowed=allowed).only(open_rows)
+
+
+def _changed(labels: NDArray[np.int32], rows: Ints, new: IntArray) -> NDArray[np.int32]:
+    """Labels, some of them new."""
+    out = labels.copy()
+    out[rows] = new
+    return out
