@@ -97,7 +97,7 @@ class Search:
     start_rows: int = 4_096
     settle_iterations: int = 15
     move_iterations: int = 18
-    climbs_aware: float = 0.9
+    climbs_aware: float = 0.5
     climbs_blind: float = 0.7
     least_gain: float = 1e-4
     patience: int = 15
