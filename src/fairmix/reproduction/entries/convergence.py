@@ -64,8 +64,8 @@ def conclude(settings: Settings, records: Records) -> Result:
         [Table("FMC-EM on Adult, lambda 5", columns, rows)],
         _claims(points) if points else [],
         [
-            "With tol = 0, a fit ends before 200 iterations only where no step raises its objective; "
-            "each line is the same fit, stopped earlier.",
+            "With tol = 0, a fit ends before 200 iterations only where no step raises its "
+            "objective; each line is the same fit, stopped earlier.",
             "Delta and Balance are those of the labels. On our scale, lambda = 5 is less than "
             "what gives the paper's perfect fairness on Adult.",
         ],
