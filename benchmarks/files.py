@@ -19,9 +19,12 @@ EXPONENT = 1.05
 # One bound for all sizes. From 100 thousand to 10 million rows fits take 374 to 401 MB; the rest is
 # for other versions of the libraries, which are most of it.
 MEGABYTES = 700
+# A pass over a file of so many rows against one over the same rows in memory.
+COMPARED, MEMORY_BOUND = 1_000_000, 2.0
 FIT = """
 import json, resource, sys, warnings
 import numpy as np
+import pyarrow.parquet as pq
 from fairmix import FairMixture
 
 warnings.simplefilter("ignore")  # a few iterations are not its end
@@ -32,7 +35,11 @@ gap = model.gap_
 # Each iteration of a plain mixture is a pass over the file.
 model.set_params(fairness_strength=0, max_iter=4, tol=0).fit(sys.argv[1], sensitive_features="SEX")
 seconds = float(np.median(np.diff(model.history_["seconds"])))
-print(json.dumps({"seconds": seconds, "megabytes": megabytes, "gap": gap}))
+found = {"seconds": seconds, "megabytes": megabytes, "gap": gap}
+if sys.argv[2] == "memory":
+    model.fit(pq.read_table(sys.argv[1]), sensitive_features="SEX")
+    found["in memory"] = float(np.median(np.diff(model.history_["seconds"])))
+print(json.dumps(found))
 """
 
 
@@ -55,10 +62,14 @@ def run(repeats: int) -> list[Ratio]:
         growth = size / first
         name, bound = f"pass over {size:,} rows", growth ** (EXPONENT - 1)
         out.append(Ratio(name, passes[size], "in proportion", growth * passes[first], bound))
+    if COMPARED in found:
+        name, inside = f"Parquet, {COMPARED:,} rows", [fit["in memory"] for fit in found[COMPARED]]
+        out.append(Ratio(name, passes[COMPARED], "a pass in memory", min(inside), MEMORY_BOUND))
     return out
 
 
 def _fit(path: Path) -> dict[str, float]:
-    found = in_fresh_process(FIT, str(path))
+    where = "memory" if path.stem == str(COMPARED) else "file"
+    found = in_fresh_process(FIT, str(path), where)
     print(path.stem, "rows:", found, flush=True)
     return found

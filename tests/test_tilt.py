@@ -18,7 +18,7 @@ from fairmix.solvers.local_model import FewGroups
 from fairmix.solvers.polish import Polish
 from fairmix.solvers.quadratic import Bound, Strength, newton_multipliers
 from fairmix.solvers.spending import spent
-from fairmix.solvers.tilt import Tilt
+from fairmix.solvers.tilt import Tilt, _contrast_basis
 
 K = 4
 
@@ -248,3 +248,12 @@ def test_propensity_merges_rare_categories():
     groups = rng.integers(2, size=5000)
     propensity = fit_propensity(Rows(None, codes), groups, 2, weight=None)
     assert propensity.coefficients.shape == (2, 65)
+
+
+@pytest.mark.parametrize("n_groups", [2, 3, 7])
+def test_the_basis_of_contrasts_is_orthonormal_and_its_zeros_are_exact(n_groups):
+    basis = _contrast_basis(n_groups)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(n_groups - 1), atol=1e-15)
+    np.testing.assert_allclose(basis.sum(axis=0), 0, atol=1e-15)
+    # What is almost zero would make denormal numbers of negligible responsibilities.
+    assert (np.abs(basis[basis != 0]) > 0.1).all()

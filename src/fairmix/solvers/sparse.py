@@ -244,10 +244,14 @@ class Problem(NamedTuple):
 
     def _goal(self, sign: FloatArray) -> FloatArray:
         """The minimum where the value has these signs, and entries without one are zero."""
-        first, second, third = sign != 0
         # Three entries that add up to zero are two differences, and two of them are one.
-        on = np.stack([first & third, second & third, first & second & ~third])
+        on = sign != 0
+        third = on[2].copy()
+        on[2] = on[0] & on[1] & ~third
+        on[:2] &= third
         free = on.ravel().nonzero()[0]
         pulls = self.pulls - self.amount * (PAIRS @ sign)
-        a, b, c = _solved(self.between, pulls.ravel(), free).reshape(sign.shape)
-        return np.stack([a + c, b - c, -a - b])
+        a, b, c = found = _solved(self.between, pulls.ravel(), free).reshape(sign.shape)
+        out = np.empty_like(found)
+        out[0], out[1], out[2] = a + c, b - c, -a - b
+        return out
