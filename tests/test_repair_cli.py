@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,16 @@ def test_labels_moves_and_reports(people: Path, tmp_path: Path) -> None:
         text = (out / page).read_text(encoding="utf-8")
         assert "p0001" not in text
         assert "</html>" in text
+    # The table of moves is in the second report, rounded so that small moves stay open.
+    assert "Rows that moved" not in (out / "before.html").read_text(encoding="utf-8")
+    listed = re.findall(
+        r"<tr><td>(\S+)</td><td>(\S+)</td><td class=\"n\">about ([\d,]+)</td></tr>", text
+    )
+    assert listed
+    for a, b, about in listed:
+        assert shown[a, b] >= 5
+        assert abs(int(about.replace(",", "")) - shown[a, b]) <= 5
+    assert {(a, b) for a, b, _ in listed} == set(shown)
 
 
 def test_labels_in_a_file_of_their_own(people: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from fairmix.cli.fitting import facts_of
 from fairmix.cli.outputs import file_of
 from fairmix.criteria import CRITERIA, Limit, smallest_ratio
 from fairmix.input.groups import MissingGroups, encode_groups
-from fairmix.kernels.totals import FloatArray
+from fairmix.kernels.totals import FloatArray, IntArray
 from fairmix.results.fairness import Figure, fairness_table
 from fairmix.results.profile import Profile
 from fairmix.results.ratio import LeastRatio, least_ratio
@@ -180,11 +180,12 @@ def write_report(
     verdict: Verdict | Mapping[str, Verdict],
     criterion: str,
     out: Path,
+    moves: IntArray | None = None,
 ) -> None:
-    """Write what the clusters are made of."""
+    """Write what the clusters are made of; with the ``moves`` (K, K) of a repair."""
     from fairmix.report import render
 
     facts = facts_of(data, data.digest(), profile.counts.sum(axis=1).tolist())
-    page = render(profile, verdict=verdict, criterion=criterion, facts=facts)
+    page = render(profile, verdict=verdict, criterion=criterion, facts=facts, moves=moves)
     with file_of(out) as part:
         part.write_text(page, encoding="utf-8")

@@ -126,9 +126,11 @@ class Repaired:
         pcsv.write_csv(table, path) if path.suffix == ".csv" else pq.write_table(table, path)
 
     def write_reports(self, before: Path, after: Path) -> None:
-        """What the clusters were made of, and are."""
-        for path, stand in ((before, self.before), (after, self.after)):
-            write_report(self.rows, stand.profile, stand.verdicts, "gap", path)
+        """What the clusters were made of, and are, with the moves between them."""
+        moves = np.zeros((len(self.names), len(self.names)), dtype=np.intp)
+        np.add.at(moves, (self.old, self.new), 1)
+        write_report(self.rows, self.before.profile, self.before.verdicts, "gap", before)
+        write_report(self.rows, self.after.profile, self.after.verdicts, "gap", after, moves)
 
     def moves(self) -> list[tuple[str, str, int]]:
         """From where, to where and how many rows, the most first."""

@@ -19,6 +19,7 @@ from fairmix.criteria import CRITERIA, LIMITS, ByAttribute
 from fairmix.input.groups import UNKNOWN_TITLE
 from fairmix.input.guesses import Guess
 from fairmix.input.naming import group_values
+from fairmix.kernels.totals import IntArray
 from fairmix.report.charts import convergence_charts, front_chart
 from fairmix.report.columns import choice_rows, chosen_columns, proxy_rows
 from fairmix.report.disclosure import (
@@ -32,6 +33,7 @@ from fairmix.report.disclosure import (
 from fairmix.report.facts import all_figures, data_facts, key_figures, model_facts
 from fairmix.report.features import portraits
 from fairmix.report.figures import HIDDEN, count, cut, value
+from fairmix.report.moves import move_rows
 from fairmix.report.parts import Part, overall, parts_of, said_of
 from fairmix.report.ratios import down, group_ratios, smallest_ratio_text
 from fairmix.report.shares import BARS, panel
@@ -80,6 +82,7 @@ def render(
     proxies: Mapping[str, Proxies] | None = None,
     choice: Mapping[int, float] | None = None,
     why: str = "",
+    moves: IntArray | None = None,
 ) -> str:
     """The report as one HTML file that needs nothing else: no network, no other file.
 
@@ -114,6 +117,8 @@ def render(
         The criterion that the number of clusters was chosen by, lower is better, of each number.
     why : str, default=""
         Why that number was chosen, and how sure it is.
+    moves : ndarray of shape (n_clusters, n_clusters), default=None
+        Rows that a repair moved from each cluster to each other one.
 
     Returns
     -------
@@ -170,6 +175,7 @@ def render(
         "names": names,
         "choice": choice_rows(choice, alone=alone),
         "why": why,
+        "moves": None if moves is None else move_rows(moves, profile.clusters, safes),
         "described": bool(profile.numbers or profile.categories),
         "front": None if front is None else _front(front, model, shown, tables, alone, charts),
         "data_facts": data_facts(parts, facts or {}),
