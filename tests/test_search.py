@@ -265,3 +265,9 @@ def test_searches_are_repeated_for_every_start(blobs, monkeypatch):
     monkeypatch.setattr(schedule, "SCHEDULE", short)
     FairMixture(K, n_init=3, random_state=0).fit(X, sensitive_features=groups)
     assert len(runs) == 3 * short.search.walks_blind
+
+
+def test_one_cluster_has_no_boundary_to_search(blobs):
+    X, groups = blobs
+    model = FairMixture(1, max_gap=0.02, random_state=0).fit(X, sensitive_features=groups)
+    assert model.label_gap_ == 0
