@@ -26,7 +26,7 @@ LEAST = 1e-4
 
 def spent(polish: Polish, logits: Logits, look: Look) -> Look:
     """The best of the tilts between ``look`` and the bound; ``look`` where none is better."""
-    if not np.isfinite(polish.bound) or look.final:
+    if not np.isfinite(polish.bound) or look.final or look.rates.shape[1] == 1:
         return look
     aim, best, length, move = Bound(polish.criterion, polish.bound), look, 1.0, None
     # Clusters that have nothing left: a row more would be beyond the bound.
