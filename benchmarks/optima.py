@@ -90,7 +90,7 @@ def measure(
     cell: Cell, repeats: int, n_rows: int | None = None, max_iter: int | None = None
 ) -> Iterator[Ratio]:
     """Mean and spread over as many seeds as there are repeats, on one thread."""
-    X, groups = (column[:n_rows] for column in _table(cell.table))
+    X, groups = (column[:n_rows] for column in prepared(cell.table))
     before = np.inf
     for value, known in cell.known.items():
         how: dict[str, Any] = {
@@ -119,7 +119,7 @@ def measure(
 
 
 @cache
-def _table(name: str) -> tuple[Array, Array]:
+def prepared(name: str) -> tuple[Array, Array]:
     """Rows as the paper prepares them, and groups."""
     load = {"Adult": datasets.load_adult, "Bank": datasets.fetch_bank}
     data: Any = load.get(name.split()[0], datasets.fetch_credit)()

@@ -242,7 +242,7 @@ def test_splitting_meets_bounds_that_equal_rows_miss_together(kind, assignment, 
     labels = model.predict(X, **known(model, groups))
     np.testing.assert_array_equal(labels, model.labels_)
     assert model.gap_ == pytest.approx(gap(labels, groups), abs=1e-12)
-    assert model.gap_ <= max(max_gap, model.resolution_)
+    assert model.gap_ <= max(max_gap, model.resolution_) + 1e-12  # a quotient
     assert model.verdict_ == "met"
     assert len(np.unique(labels)) == 3
     if max_gap == 0:

@@ -17,7 +17,9 @@ after one number per cluster is added (the prices of a transport problem). So:
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -155,23 +157,84 @@ def _leads_of(k: int, scores: FloatArray, labels: IntArray) -> FloatArray:
 
 def _moved(near: Near, excess: FloatArray) -> IntArray | None:
     """Labels after the excess has moved, one row at a time along shortest paths."""
-    labels, left = near.labels.copy(), excess.copy()
-    grain = float(near.weight.max(initial=0.0))
-    leads = _leads(near.scores, labels)
-    best, rest = labels.copy(), np.abs(left).max()
+    alike, left = bool((near.weight == 1).all()), excess.copy()
+    # Where all rows count for one, each path is a row less, and takes at most one from a cluster.
+    most = int(np.abs(excess).sum() / 2) + 2 if alike else len(near.labels)
+    queues = _Queues(near, most)
+    # Weights that differ cannot add up exactly; within the largest of them is enough.
+    grain = 0.5 if alike else float(near.weight.max(initial=0.0))
+    best, rest = 0, np.abs(left).max()
     for _ in range(MOST_MOVES):
-        # Weights that differ cannot add up exactly; within the largest of them is enough.
-        if rest <= (0.5 if (near.weight == 1).all() else grain):
-            return best
-        path = _shortest_path(leads, int(left.argmax()), int(left.argmin()))
+        if rest <= grain:
+            break
+        path = _shortest_path(queues.leads, int(left.argmax()), int(left.argmin()))
         if path is None:
             return None
-        _walk(near, path, labels, left)
-        for k in {node for arc in path for node in arc}:
-            leads[k] = _leads_of(k, near.scores, labels)
+        for k, other in path:
+            weight = queues.move(k, other)
+            left[k] -= weight
+            left[other] += weight
+        queues.refresh({node for arc in path for node in arc})
         if np.abs(left).max() < rest:
-            best, rest = labels.copy(), np.abs(left).max()
-    return best
+            best, rest = len(queues.moves), np.abs(left).max()
+    labels = near.labels.copy()
+    for row, label in queues.moves[:best]:
+        labels[row] = label
+    return labels
+
+
+class _Queues:
+    """Rows of each cluster in the order of their lead over each other one, as they move.
+
+    Hundreds of rows may move one by one, and a look at all of them each time takes long. Of those
+    that a cluster has at first, it can lose ``most``.
+    """
+
+    def __init__(self, near: Near, most: int) -> None:
+        self.near = near
+        self.labels: list[int] = near.labels.tolist()
+        self.moves: list[tuple[int, int]] = []
+        n_clusters = near.scores.shape[1]
+        self.leads: FloatArray = np.full((n_clusters, n_clusters), np.inf)
+        # Pairs of a lead and a row for each pair of clusters: a sorted list is a heap.
+        self.heaps: list[list[list[tuple[float, int]]]] = []
+        for k in range(n_clusters):
+            rows = np.flatnonzero(near.labels == k)
+            leads = near.scores[rows, k][:, None] - near.scores[rows]
+            order = leads.argsort(axis=0, kind="stable")[:most]
+            self.heaps.append(
+                [
+                    list(zip(leads[by, other].tolist(), rows[by].tolist(), strict=True))
+                    for other, by in enumerate(order.T)
+                ]
+            )
+        self.refresh(range(n_clusters))
+
+    def refresh(self, clusters: Iterable[int]) -> None:
+        """Leave out rows that are elsewhere, and write down the leads."""
+        labels = self.labels
+        for k in clusters:
+            for other, heap in enumerate(self.heaps[k]):
+                # No row moves to where it is.
+                if other == k:
+                    continue
+                while heap and labels[heap[0][1]] != k:
+                    heappop(heap)
+                self.leads[k, other] = heap[0][0] if heap else np.inf
+
+    def move(self, k: int, other: int) -> float:
+        """The row with the smallest lead changes its cluster; its weight."""
+        heap = self.heaps[k][other]
+        while self.labels[heap[0][1]] != k:
+            heappop(heap)
+        row = heappop(heap)[1]
+        self.labels[row] = other
+        self.moves.append((row, other))
+        leads = (self.near.scores[row, other] - self.near.scores[row]).tolist()
+        for cluster, lead in enumerate(leads):
+            if cluster != other:
+                heappush(self.heaps[other][cluster], (lead, row))
+        return float(self.near.weight[row])
 
 
 def _walk(near: Near, path: list[tuple[int, int]], labels: IntArray, left: FloatArray) -> None:
