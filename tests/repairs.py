@@ -132,12 +132,14 @@ def solve(given: Problem, *, whole: bool, slack: float = 0.0) -> tuple[float, Ar
     return float(found.fun), found.x[: n * K].reshape(n, K)
 
 
-def least_of_whole_rows(given: Problem, filled: NDArray[np.bool_]) -> float:
+def least_of_whole_rows(given: Problem, filled: NDArray[np.bool_], known: float) -> float:
     """A bound on the cost of whole rows under a ratio or Balance of one attribute.
 
     Whole rows have whole counts, so with the largest scaled count of a cluster known, those of the
     other groups are between ends that are rounded inwards. Mixtures of such windows, of all levels
-    that there are, are a linear program; ``filled`` (K,) clusters have none of zero rows.
+    that there are, are a linear program; ``filled`` (K,) clusters have none of zero rows. Where
+    that leaves more than a thousandth of a ``known`` cost open, one window is chosen for each
+    cluster, of all rows and windows that labels of this cost may have by their reduced costs.
     """
     cost, codes, rule = given
     n, K = cost.shape
@@ -171,12 +173,21 @@ def least_of_whole_rows(given: Problem, filled: NDArray[np.bool_]) -> float:
         [[counts, -ends[1]], [-counts, ends[0]]],
     )
     equal = sparse.block_array([[each, None], [None, one]])
-    found = linprog(
-        np.concatenate([cost.ravel(), np.zeros(Z)]),
-        left,
-        np.zeros(2 * M * K),
-        equal,
-        np.ones(n + K),
-        method="highs",
+    prices, sums = np.concatenate([cost.ravel(), np.zeros(Z)]), np.ones(n + K)
+    found: Any = linprog(prices, left, np.zeros(2 * M * K), equal, sums, method="highs")
+    value = float(found.fun)
+    if known <= 1.001 * value:
+        return value
+    reduced = prices - left.T @ found.ineqlin.marginals - equal.T @ found.eqlin.marginals
+    some = np.flatnonzero(reduced <= known - value + 1e-9)
+    whole = milp(
+        prices[some],
+        integrality=some >= cost.size,
+        bounds=Bounds(0, 1),
+        constraints=[
+            LinearConstraint(left.tocsc()[:, some], -np.inf, 0.0),
+            LinearConstraint(equal.tocsc()[:, some], 1.0, 1.0),
+        ],
+        options={"mip_rel_gap": 2e-4, "node_limit": 1},
     )
-    return float(found.fun)
+    return value if whole.mip_dual_bound is None else max(value, float(whole.mip_dual_bound))

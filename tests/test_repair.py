@@ -89,7 +89,8 @@ def test_labels_cost_what_the_linear_program_costs(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(times(1, 6)))
 def test_few_rows_of_a_group_in_a_cluster(seed: int) -> None:
     # Five or six groups in eight clusters: about 20 rows of each in each. Whole rows alone then
-    # cost more than 0.3 % (decision record 0021), as the bound for whole rows proves.
+    # cost more than 0.3 % (decision record 0021), as the bound for whole rows proves; labels are
+    # within 0.1 % of it.
     rng = np.random.default_rng(seed)
     n_rows, n_groups = int(rng.integers(1000, 1600)), 5 + seed % 2
     rule = [{"min_ratio": 0.8}, {"min_balance": 0.5}, {"min_ratio": 0.9}][seed % 3]
@@ -105,25 +106,40 @@ def test_few_rows_of_a_group_in_a_cluster(seed: int) -> None:
         assert not got.met
         return
     filled = best[1].sum(axis=0) > 1
-    least = least_of_whole_rows(given, filled)
+    least = best[0]
+    if got.cost > 1.003 * best[0]:
+        least = least_of_whole_rows(given, filled, got.cost)
     assert got.met
     assert meets(given, got.labels)
     assert best[0] * (1 - 1e-9) <= least
-    assert got.cost <= max(1.003 * best[0], 1.006 * least)
+    assert got.cost <= max(1.003 * best[0], 1.001 * least)
     assert got.lower_bound <= best[0] * (1 + 1e-6)
     assert set(np.flatnonzero(filled)) <= set(got.labels.tolist())
 
 
 @pytest.mark.long
 def test_gaps_of_few_rows_of_a_group_in_a_cluster() -> None:
-    # There is no such bound for gaps, and labels are up to 0.9 % above parts of rows.
+    # No integer program proves such a bound for gaps soon enough.
     given = problem(1000, 8, (6,), {"max_gap": 0.05}, 0)
     got, best = found(given), solve(given, whole=False)
     assert best is not None
     assert meets(given, got.labels)
-    assert got.cost <= 1.009 * best[0]
+    assert got.cost <= 1.004 * best[0]
     assert got.lower_bound <= best[0] * (1 + 1e-6)
     assert set(np.flatnonzero(best[1].sum(axis=0) > 1)) <= set(got.labels.tolist())
+
+
+@pytest.mark.long
+def test_a_cluster_that_must_grow_for_whole_rows() -> None:
+    # Eight rows in parts, and no fewer than 48 whole ones: 114 to 445 rows in a group, ratio 0.9.
+    given = uneven_problem(1918, 8, (6,), {"min_ratio": 0.9}, 521)
+    got, best = found(given), solve(given, whole=False)
+    assert best is not None
+    small = int(best[1].sum(axis=0).argmin())
+    assert best[1][:, small].sum() < 9
+    assert (got.labels == small).sum() >= 48
+    assert meets(given, got.labels)
+    assert got.cost <= 1.001 * least_of_whole_rows(given, best[1].sum(axis=0) > 1, got.cost)
 
 
 FEW_RULES: list[dict[str, float]] = [
