@@ -149,7 +149,7 @@ class Settings:
             census_variational_strengths=(0.3, 2.0, 10.0),
             census_bounds=(0.0, 0.002, 0.01, 0.05, 0.1, 0.2, 0.4),
             bounds=(0.0, 0.002, 0.0025, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1),
-            ratios=(0.6, 0.8, 0.9, 1.0),
+            ratios=(0.6, 0.8, 0.9, 0.95, 1.0),
             representations=(0.7, 0.9),
             # None: it takes several times as long as a strength.
             strict_bounds=(),
