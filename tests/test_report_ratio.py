@@ -10,7 +10,7 @@ import pytest
 from fairmix import FairMixture, pareto_front
 from fairmix.criteria import MaxGap, MinBalance, MinRatio
 from fairmix.datasets import make_grouped_blobs
-from fairmix.report import render
+from fairmix.report import render, report_of
 from fairmix.report.disclosure import SafeCounts, rounded_down
 from fairmix.report.ratios import down, group_ratios
 from fairmix.results import Verdict, certify, judge_counts
@@ -229,3 +229,12 @@ def test_a_bound_on_the_gap_is_judged_by_its_criterion():
     assert "The bound is met" in words
     _, words = page_of(counts, MinRatio(0.9))
     assert "The bound is missed: " in words
+
+
+def test_a_frame_of_numbers_keeps_the_names_of_its_columns():
+    X, groups, _ = make_grouped_blobs(300, 2, 2, separation=3.0, random_state=0)
+    frame = pd.DataFrame(X, columns=["age", "hours"])
+    model = FairMixture(2, min_ratio=0.8, random_state=0).fit(frame, sensitive_features=groups)
+    page = report_of(model, frame, groups)
+    assert "hours" in page
+    assert ">x1<" not in page

@@ -229,18 +229,22 @@ def report_of(
     """
     fitted = model.fitted_
     columns, aware = fitted.model.columns, fitted.model.aware
+    # A frame of numbers alone is read as an array.
+    names = getattr(model, "feature_names_in_", columns.names)
     profile = Profile.from_frame(
         X,
         model.predict(X, sensitive_features=sensitive_features if aware else None),
         sensitive_features,
-        numeric=[columns.names[j] for j in columns.numeric],
-        categorical=[columns.names[j] for j in columns.categorical],
+        numeric=[names[j] for j in columns.numeric],
+        categorical=[names[j] for j in columns.categorical],
         clusters=[str(k) for k in range(fitted.n_components)],
         missing_groups=model.missing_groups,
         attributes="each" if fitted.groups.attributes else "intersect",
     )
     groups = group_values(X, sensitive_features)
-    proxies = proxies_of(fitted, X, groups, title=profile.title, missing=model.missing_groups)
+    proxies = proxies_of(
+        fitted, X, groups, title=profile.title, missing=model.missing_groups, names=list(names)
+    )
     return render(profile, model=model, front=front, certificate=certificate, proxies=proxies)
 
 

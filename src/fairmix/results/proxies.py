@@ -87,6 +87,7 @@ def proxies_of(
     *,
     title: str = UNKNOWN_TITLE,
     missing: MissingGroups = "error",
+    names: Sequence[str] | None = None,
 ) -> dict[str, Proxies]:
     """What the columns of a table say about the groups of a fit, by attribute.
 
@@ -102,6 +103,8 @@ def proxies_of(
         What the groups are of, where they are of one attribute.
     missing : {"error", "drop", "group"}, default="error"
         What a missing group is.
+    names : sequence of str, default=None
+        Of the columns, where they are not those that the fit has read.
 
     Returns
     -------
@@ -109,10 +112,11 @@ def proxies_of(
         None of an attribute with fewer than two groups that have rows.
     """
     columns = fitted.model.columns
-    names = [columns.names[j] for j in (*columns.numeric, *columns.categorical)]
+    every = columns.names if names is None else names
+    used = [every[j] for j in (*columns.numeric, *columns.categorical)]
     rows = fitted.rows(X, ignore_unknown=True)
     groups = replace(fitted.groups, title=title)
-    return find_proxies(names, rows, sensitive_features, groups, missing=missing)
+    return find_proxies(used, rows, sensitive_features, groups, missing=missing)
 
 
 def find_proxies(
