@@ -95,7 +95,7 @@ def read_labels(path):
     return table["cluster"].to_numpy()
 
 
-# This one loses a cluster on the way when it is stopped early.
+# These lose a cluster on the way when they are stopped early.
 UNHURRIED = {"max_iter": 200, "tol": 1e-4}
 # What is fitted: settings, features, weights.
 FITS = {
@@ -103,7 +103,7 @@ FITS = {
     "mixed-aware": ({"assignment": "aware"}, ["a", "b", "colour", "open"], True),
     "numeric-blind": ({"covariance_type": "diag", **UNHURRIED}, ["a", "b"], True),
     "numeric-aware": ({"standardize": True, "assignment": "aware"}, ["a", "b"], False),
-    "categorical": ({"gap_of": "probabilities"}, ["colour", "open"], False),
+    "categorical": ({"gap_of": "probabilities", **UNHURRIED}, ["colour", "open"], False),
     "subsample": ({"subsample": 4000, "standardize": True}, ["a", "b", "colour"], True),
 }
 

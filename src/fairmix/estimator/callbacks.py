@@ -40,7 +40,8 @@ def task(estimator: Any, **data: Any) -> Iterator[None]:
         yield
         return
     # Nothing ends the task after an error here: `with_callbacks` does.
-    context = estimator._init_callback_context(max_subtasks=estimator.n_init)
+    # How many climbs there are is up to the schedule of the fit.
+    context = estimator._init_callback_context(max_subtasks=None)
     context.call_on_fit_task_begin(estimator=estimator, **data)
     yield
     context.call_on_fit_task_end(estimator=estimator, reconstruction_attributes={}, **data)

@@ -330,8 +330,11 @@ def solve(
         # A climb may end where labels fare worse than at its start, which is a point seen, too.
         stayed = solver.limited(1).climb(objective.fresh(), Beginning(warm, climbed[0].multipliers))
         climbed.append(replace(climbed[0], theta=stayed.theta, multipliers=stayed.multipliers))
-    # All of them are finished before one is chosen: whether a bound is met on all rows shows only
-    # then.
+    elif solver.screens and near is not table and len(climbed) > 1:
+        # Labels of few rows choose, for each look at all of them takes long.
+        climbed = [max(climbed, key=lambda rough: solver.finish(mixture, rough, near, near).rank)]
+    # Else all of them are finished before one is chosen: whether a bound is met on all rows shows
+    # only then.
     done = [solver.finish(mixture, rough, near, table) for rough in climbed]
     return max(done, key=lambda solution: solution.rank)
 

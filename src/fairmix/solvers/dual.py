@@ -74,6 +74,8 @@ LABEL_TEMPERATURE = COOLING[-1][0]
 # Labels are polished at most so often until those that `predict` rounds meet the bound, too: a row
 # that rounding moves is rare, and one that moves twice all the more.
 LABEL_CHECKS = 3
+# Of more rows each look takes long, and the carry-over from a sample leaves little to spend.
+SPENT_ROWS = 100_000
 # Passes that estimate the weights of the density when the map ignores them. No label depends on
 # them: the offsets take back what they add.
 WEIGHT_PASSES = 3
@@ -187,8 +189,7 @@ class Dual(ClimbOnly):
         taken /= 1 if table.membership is None else len(table.membership.counts)
         for _ in range(LABEL_CHECKS):
             best = polish.run(logits, look)
-            if table is near:
-                # Of many rows each look takes long, and the carry-over leaves little.
+            if table.n_rows <= SPENT_ROWS:
                 best = spent(polish, logits, best)
             offsets = best.tilt.offsets + taken
             beyond = polish.rounded(best, mixture.logits(theta), offsets)

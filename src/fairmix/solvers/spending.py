@@ -28,6 +28,8 @@ def spent(polish: Polish, logits: Logits, look: Look) -> Look:
     """The best of the tilts between ``look`` and the bound; ``look`` where none is better."""
     if not np.isfinite(polish.bound) or look.final or look.rates.shape[1] == 1:
         return look
+    if not look.curved:
+        look = polish.look(look.tilt, logits)
     aim, best, length, move = Bound(polish.criterion, polish.bound), look, 1.0, None
     # Clusters that have nothing left: a row more would be beyond the bound.
     full: NDArray[np.bool_] = np.zeros(look.rates.shape[1], dtype=bool)
