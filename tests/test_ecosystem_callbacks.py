@@ -7,8 +7,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fairmix import FairMixture
-from fairmix.fitting.schedule import SCHEDULE
 from fairmix.datasets import make_grouped_blobs
+from fairmix.fitting.schedule import SCHEDULE
 
 callback = pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has none")
 
