@@ -1,11 +1,16 @@
 """The paper's numbers, what is concluded from records, and the text of the page."""
 
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from fairmix.reproduction import ENTRIES, Settings, paper
 from fairmix.reproduction import methods as m
-from fairmix.reproduction import paper
 from fairmix.reproduction.entries.fronts import cheaper_than_sfc
-from fairmix.reproduction.page import render, table
+from fairmix.reproduction.page import documents, render, table
 from fairmix.reproduction.records import Records, cheapest, cost_at, fairest, front
 from fairmix.reproduction.result import FAILS, FOR_US, HOLDS, Claim, measured
 from fairmix.reproduction.units import Unit, unit
@@ -189,7 +194,7 @@ def document(**changes: object) -> dict[str, object]:
         "place": "Table 1",
         "paper_says": "FMC is behind.",
         "complete": True,
-        "settings": {"mode": "quick"},
+        "settings": {"mode": "quick", "seeds": [0]},
         "data": ["Adult, all rows"],
         "versions": {"fairmix": "1.2"},
         "tables": [{"title": "T", "columns": ["paper: Cost", "ours"], "rows": [["9,509", "9|1"]]}],
@@ -224,6 +229,7 @@ def test_page_sums_up_the_claims() -> None:
     text = render([document(claims=[*document()["claims"], other, beyond])], link="x")
     assert "Of 2 claims of the paper, 0 hold as printed, 1 hold for our methods" in text
     assert "1 do not hold." in text
+    assert "- Run quick, 1 seed: fca-table." in text
     # The worst part decides, and has its figures there.
     assert (
         "| [C](#fca-table) | **does not hold**; holds for Adult | Bank: F of Bank. |\n"
@@ -267,6 +273,37 @@ def test_page_tells_what_is_missing() -> None:
     text = render([document(complete=False)], link="x")
     assert "2 units are done; run it again to continue." in text
     assert "- Not complete: fca-table." in text
+
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def test_page_of_the_docs_is_made_from_its_files() -> None:
+    made = render(documents(DOCS / "reproduction"), link="reproduction")
+    # Else: fairmix reproduce --page --out docs/reproduction
+    assert (DOCS / "reproduction.md").read_text("utf-8") == made
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_results_of_the_docs_follow_from_their_fits(name: str) -> None:
+    document = json.loads((DOCS / "reproduction" / f"{name}.json").read_text("utf-8"))
+    stored = document["settings"]
+    made = {"quick": Settings.quick, "full": Settings.full}[stored["mode"]]
+    # The rows of the Census are on few machines.
+    settings = replace(made(seeds=len(stored["seeds"])), census=stored["census"])
+    assert json.loads(json.dumps(settings.to_json())) == stored
+    entry = ENTRIES[name]
+    tasks = list(dict.fromkeys(entry.units(settings)))
+    assert [json.loads(task.key) for task in tasks] == [own["unit"] for own in document["units"]]
+    assert all(own["commit"] for own in document["units"])
+    if {task.view.data for task in tasks} & {"bank", "credit"} and not os.environ.get(
+        "FAIRMIX_DATA"
+    ):
+        pytest.skip("Bank and Credit are not bundled: set FAIRMIX_DATA")
+    fits = (own["numbers"] for own in document["units"])
+    result = entry.conclude(settings, Records(dict(zip(tasks, fits, strict=True)))).to_json()
+    assert {key: document[key] for key in result} == json.loads(json.dumps(result))
+    assert (DOCS / "reproduction" / f"{name}.svg").is_file() == bool(document["figure"])
 
 
 def test_table_is_markdown() -> None:

@@ -133,6 +133,13 @@ def _summary(found: Sequence[dict[str, Any]]) -> list[str]:
             f"- Beyond the paper, {beyond.count(HOLDS)} of {len(beyond)} claims about our methods "
             "hold: see the table below."
         )
+    runs: dict[str, list[str]] = {}
+    for document in found:
+        # Some methods may have more.
+        seeds = len(document["settings"]["seeds"])
+        words = f"{document['settings']['mode']}, {seeds} seed{'s' if seeds > 1 else ''}"
+        runs.setdefault(words, []).append(document["entry"])
+    lines += [f"- Run {words}: {', '.join(entries)}." for words, entries in runs.items()]
     missing = [document["entry"] for document in found if not document["complete"]]
     if missing:
         lines.append(f"- Not complete: {', '.join(missing)}.")
@@ -200,7 +207,7 @@ def _claims(found: Iterable[dict[str, Any]]) -> list[str]:
         verdict = f"**{worst}**" if worst != HOLDS else worst
         others = [check["part"] for check in checks if check["verdict"] == HOLDS]
         if worst != HOLDS and others:
-            verdict += f"; {HOLDS} for {', '.join(others)}"
+            verdict += f"; {HOLDS} for {'; '.join(others)}"
         figures = f"{first['part']}: {first['figures']}" if first["part"] else first["figures"]
         rows.append([f"[{first['text']}](#{entry})", verdict, figures])
     columns = ["claim of the paper", "verdict", "figures"]
