@@ -14,6 +14,7 @@ import pytest
 
 from fairmix import load
 from fairmix.datasets import make_grouped_blobs
+from fairmix.system import signals
 from repetition import every_other, times
 
 # Signals to one command after another.
@@ -121,3 +122,18 @@ def test_signals_at_random_moments(number, counts, tmp_path, record_property):
     assert ends[0] == "old"
     for end in ("old", "new"):
         record_property(end, ends.count(end))
+
+
+def test_an_error_that_a_signal_caused_is_an_interruption(monkeypatch, capsys):
+    """As from a compiled module whose import was broken off."""
+    monkeypatch.setattr(signals, "_raised", [])
+    with pytest.raises(signals.Interrupted) as end, signals.told():
+        try:
+            signals._stop(signal.SIGTERM, None)
+        except signals.Interrupted:
+            raise ValueError("no valid buffer format") from None
+    assert end.value.code == CODES[signal.SIGTERM]
+    assert capsys.readouterr().err == "Interrupted: no half-written file is left.\n"
+    monkeypatch.setattr(signals, "_raised", [])
+    with pytest.raises(ValueError, match="of the user"), signals.told():
+        raise ValueError("of the user")

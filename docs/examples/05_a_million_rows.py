@@ -22,7 +22,7 @@ print(census.X.shape)
 
 import numpy as np
 
-sizes = (200, 1000, 5000)
+sizes = (300, 1000, 5000)
 scores, gaps = np.empty((2, len(sizes), 3))
 for i, size in enumerate(sizes):
     for seed in range(3):

@@ -33,6 +33,10 @@ def listen() -> None:
             signal.signal(number, _stop)
 
 
+# The ends that signals have raised.
+_raised: list[Interrupted] = []
+
+
 @contextmanager
 def told() -> Iterator[None]:
     """Say in one line what an interrupted body leaves."""
@@ -41,6 +45,12 @@ def told() -> Iterator[None]:
     except Interrupted as end:
         sys.stderr.write(f"Interrupted: {end.left}.\n")
         raise
+    except Exception:
+        if not _raised:
+            raise
+        # Compiled modules that are being imported make errors of their own of what is raised there.
+        sys.stderr.write(f"Interrupted: {_raised[0].left}.\n")
+        raise _raised[0] from None
 
 
 @contextmanager
@@ -61,4 +71,5 @@ def together() -> Iterator[None]:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    raise Interrupted(SIGNALLED + number)
+    _raised.append(Interrupted(SIGNALLED + number))
+    raise _raised[-1]
