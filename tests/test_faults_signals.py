@@ -126,12 +126,16 @@ def test_signals_at_random_moments(number, counts, tmp_path, record_property):
 
 def test_an_error_that_a_signal_caused_is_an_interruption(monkeypatch, capsys):
     """As from a compiled module whose import was broken off."""
-    monkeypatch.setattr(signals, "_raised", [])
-    with pytest.raises(signals.Interrupted) as end, signals.told():
+
+    def broken_off():
         try:
             signals._stop(signal.SIGTERM, None)
         except signals.Interrupted:
             raise ValueError("no valid buffer format") from None
+
+    monkeypatch.setattr(signals, "_raised", [])
+    with pytest.raises(signals.Interrupted) as end, signals.told():
+        broken_off()
     assert end.value.code == CODES[signal.SIGTERM]
     assert capsys.readouterr().err == "Interrupted: no half-written file is left.\n"
     monkeypatch.setattr(signals, "_raised", [])
