@@ -251,6 +251,9 @@ def test_settings_of_runs() -> None:
     assert (full.em, full.gd) == ({}, {})  # the paper's own
     assert quick.seeds == (0,)
     assert len(quick.band_seeds) == 3
+    # A full run goes on from a quick one.
+    assert set(quick.bounds) <= set(full.bounds)
+    assert set(quick.balances) <= set(full.balances)
 
 
 def test_views_are_prepared_as_in_the_paper() -> None:

@@ -46,6 +46,8 @@ class Settings:
         ``max_gap`` of our methods.
     ratios : tuple of float
         ``min_ratio`` of our methods, and their ``min_balance`` as a share of the best possible.
+    balances : tuple of float
+        The same share for our aware map, which is compared with every method at its Balance.
     representations : tuple of float
         Least representation of a group in the linear program, which is slow.
     strict_bounds : tuple of float
@@ -79,6 +81,7 @@ class Settings:
     census_bounds: tuple[float, ...]
     bounds: tuple[float, ...]
     ratios: tuple[float, ...]
+    balances: tuple[float, ...]
     representations: tuple[float, ...]
     strict_bounds: tuple[float, ...]
     # About the gap of SFC on Adult, Bank and Credit (0.0014 to 0.0022), the method that the paper
@@ -118,6 +121,8 @@ class Settings:
             bounds=(0.0, 0.002, 0.0025, 0.003, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1),
             # 0.8 is the four-fifths rule; below a half, K-means itself is often within them.
             ratios=(0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0),
+            # The cost rises steeply towards the best Balance.
+            balances=(0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99, 1.0),
             representations=(0.5, 0.7, 0.8, 0.9, 0.95),
             strict_bounds=(0.002, 0.005, 0.01, 0.02),
         )
@@ -148,8 +153,9 @@ class Settings:
             census_strengths=(0.1, 0.5, 2.0, 5.0, 20.0),
             census_variational_strengths=(0.3, 2.0, 10.0),
             census_bounds=(0.0, 0.002, 0.01, 0.05, 0.1, 0.2, 0.4),
-            bounds=(0.0, 0.002, 0.0025, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1),
+            bounds=(0.0, 0.002, 0.0025, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1),
             ratios=(0.6, 0.8, 0.9, 0.95, 1.0),
+            balances=(0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 1.0),
             representations=(0.7, 0.9),
             # None: it takes several times as long as a strength.
             strict_bounds=(),
@@ -181,6 +187,7 @@ class Settings:
             census_bounds=(0.4,),
             bounds=(0.4,),
             ratios=(0.3,),
+            balances=(0.3,),
             representations=(0.3,),
             strict_bounds=(0.4,),
             tight_bound=0.4,

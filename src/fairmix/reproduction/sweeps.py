@@ -80,6 +80,8 @@ def default_values(settings: Settings, method: str) -> tuple[float, ...]:
         return settings.variational_strengths
     if method == m.FMC_BOUNDED:
         return settings.strict_bounds
+    if method == m.BALANCE_AWARE:
+        return settings.balances
     return {
         "max_gap": settings.bounds,
         "min_ratio": settings.ratios,
