@@ -17,6 +17,7 @@ from fairmix.fitting import schedule
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import Rows
 from fairmix.solvers import EM, Beginning
+from fairmix.solvers.em import Ascent
 from fairmix.solvers.objective import Objective, Scaled
 from fairmix.tables import (
     BLOCK_ROWS,
@@ -277,6 +278,30 @@ def test_mini_batches_of_the_papers_solvers_come_close_to_full_passes(blobs, sol
         batch.fit(X, sensitive_features=groups)
     value = [m.score(X) - 2.0 * m.soft_gap_ for m in (batch, full)]
     assert value[0] == pytest.approx(value[1], abs=0.05)
+
+
+@pytest.mark.parametrize(("batch_size", "iterations"), [(1000, 6), (None, 1)])
+def test_em_ends_where_no_step_serves_any_batch(blobs, batch_size, iterations, monkeypatch):
+    X, groups = blobs
+    monkeypatch.setattr(Ascent, "climb", lambda self, surrogate, start: (None, surrogate.objective))
+    settings = {"solver": "em", "fairness_strength": 2.0, "random_state": 0}
+    model = FairMixture(4, batch_size=batch_size, **settings).fit(X, sensitive_features=groups)
+    assert model.n_iter_ == iterations
+
+
+def test_em_goes_on_from_a_batch_that_no_step_serves(blobs, monkeypatch):
+    X, groups = blobs
+    climb, calls = Ascent.climb, []
+
+    def every_other(self, surrogate, start):
+        calls.append(None)
+        return climb(self, surrogate, start) if len(calls) % 2 else (None, surrogate.objective)
+
+    monkeypatch.setattr(Ascent, "climb", every_other)
+    settings = {"solver": "em", "fairness_strength": 2.0, "random_state": 0, "max_iter": 40}
+    with pytest.warns(ConvergenceWarning):
+        model = FairMixture(4, batch_size=1000, **settings).fit(X, sensitive_features=groups)
+    assert model.n_iter_ == 40
 
 
 def test_the_papers_bounded_solver_aims_below_the_bound_of_a_sample(blobs):

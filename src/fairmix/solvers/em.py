@@ -77,7 +77,7 @@ class EM(ClimbOnly):
         tol = self.tol / objective.n_batches
         recorder = Recorder(self.criterion, objective.fair, tol, window, callback)
         ascent = Ascent(Adam(len(theta)), self.learning_rate, self.inner_iter)
-        logits = None
+        logits, stalled = None, 0
         for _ in range(self.max_iter):
             surrogate, point = objective.expect(theta, logits)
             recorder.record(point)
@@ -88,8 +88,12 @@ class EM(ClimbOnly):
                 continue
             better, objective = ascent.climb(surrogate, point)
             if better is None:
-                return Solution(theta, point.value, Status.STALLED, recorder.rows)
-            theta, logits = better.theta, better.logits
+                # The rows of one batch may be all that no step serves: the next one is tried.
+                stalled, logits = stalled + 1, None
+                if stalled == objective.n_batches:
+                    return Solution(theta, point.value, Status.STALLED, recorder.rows)
+                continue
+            theta, logits, stalled = better.theta, better.logits, 0
         value = objective.evaluate(theta).value
         return Solution(theta, value, Status.MAX_ITER, recorder.rows)
 
