@@ -574,3 +574,78 @@ class Attack:
                     if not is_open(program, variable):
                         found.append((g, k, sorted(program.values(variable)), true))
         return found, n_hidden
+
+
+class MovesAttack(Attack):
+    """What a report before a repair, one after it and the moves in the latter leave possible.
+
+    ``moved`` (groups, clusters, clusters) are the true rows that had a cluster and have one. The
+    tables are two sides of the same rows, so that there is one program for both.
+    """
+
+    def __init__(self, before, after, moved, resolutions):
+        self.program = p = Program()
+        self.moved, self.n_listed = moved, 0
+        self.truth = [moved.sum(axis=2), moved.sum(axis=1)]
+        self.pages = [before, after]
+        self.tables = []
+        for page, counts, resolution in zip(self.pages, self.truth, resolutions, strict=True):
+            self.reading = page
+            self.tables.append(self._table(page.tables[0], counts.astype(float), resolution))
+        groups, names, sizes = after.groups, after.names, after.sizes
+        assert groups == before.groups
+        self.flows = {
+            (g, a, b): p.variable(0, sizes[g]) for g in groups for a in names for b in names
+        }
+        for g in groups:
+            for k in names:
+                for x, sides in zip(self.tables, ((k, None), (None, k)), strict=True):
+                    here = [(g, sides[0] or other, sides[1] or other) for other in names]
+                    p.line([(x[g, k], -1), *((self.flows[flow], 1) for flow in here)], 0, 0)
+        self.totals = {(a, b): p.variable(0, LARGE) for a in names for b in names if a != b}
+        for (a, b), total in self.totals.items():
+            p.line([(total, -1), *((self.flows[g, a, b], 1) for g in groups)], 0, 0)
+        self._read(after)
+
+    def _read(self, page):
+        """The section of moves: numbers of rows, and a share of all."""
+        p = self.program
+        (section,) = page.root.find("section", _id="moves")
+        said = re.search(r"gave at least (\d+)% of the rows another cluster", section.text)
+        if said:
+            every = [(total, 1) for total in self.totals.values()]
+            p.line(every, int(said[1]) * page.n_rows / 100, LARGE)
+        for row in section.find("tr")[1:]:
+            a, b, text = (cell.text for cell in row.find("td"))
+            low, high = map(number, text.split(" to "))
+            assert low >= 5, "a small move is listed"
+            p.line([(self.totals[a, b], 1)], low, high)
+            self.n_listed += 1
+
+    def known(self):
+        """Counts and moves that the pages give away, and how many hidden ones there are."""
+        p, groups, found, n_hidden = self.program, self.pages[0].groups, [], 0
+        true = {
+            self.flows[g, a, b]: int(self.moved[groups.index(g), int(a), int(b)])
+            for g, a, b in self.flows
+        }
+        # Otherwise the reader has misread something.
+        assert p.fits(true)
+        for page, x, counts in zip(self.pages, self.tables, self.truth, strict=True):
+            table = page.tables[0]
+            for (g, k), variable in x.items():
+                if k not in table.empty and k not in table.shown:
+                    n_hidden += 1
+                    if not is_open(p, variable):
+                        rows = int(counts[groups.index(g), int(k)])
+                        found.append((g, k, sorted(p.values(variable)), rows))
+        before, after = (page.tables[0] for page in self.pages)
+        for (a, b), total in self.totals.items():
+            # An empty cluster is told, and no row leaves or reaches it.
+            if a in before.empty or b in after.empty:
+                continue
+            n_hidden += 1
+            if not is_open(p, total):
+                rows = int(self.moved[:, int(a), int(b)].sum())
+                found.append((a, b, sorted(p.values(total)), rows))
+        return found, n_hidden

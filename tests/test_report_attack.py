@@ -12,11 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attack import Attack, HeldOut, Program, Reading, is_open
+from attack import Attack, HeldOut, MovesAttack, Program, Reading, is_open
 from fairmix import FairMixture, pareto_front
 from fairmix.criteria import MaxGap, MinRatio
 from fairmix.report import disclosure, render
+from fairmix.report import moves as report_moves
 from fairmix.report import verdict as report_verdict
+from fairmix.report.document import hidden_clusters
 from fairmix.results.certificate import certify, chance_gap
 from fairmix.results.profile import Profile
 from fairmix.results.verdict import judge_counts, label_resolution
@@ -368,6 +370,70 @@ def test_no_count_of_held_out_rows_can_be_computed(record_property):
         n_tables, n_hidden = n_tables + 1, n_hidden + hidden
     record_property("tables", int(n_tables))
     record_property("hidden", int(n_hidden))
+
+
+def random_moves(rng):
+    """Rows of each group that had a cluster and have one after a repair, and its rule."""
+    n_groups, n_clusters = rng.integers(2, 4), rng.integers(2, 6)
+    sizes = rng.integers(12, rng.choice([40, 150, 600]), n_groups)
+    shares = rng.dirichlet(np.full(n_clusters, rng.choice([0.5, 1.0, 3.0])), n_groups)
+    before = np.array([rng.multinomial(n, p) for n, p in zip(sizes, shares, strict=True)])
+    stay = rng.choice([0.1, 0.6, 0.9, 0.97])
+    rows = np.zeros((n_groups, n_clusters, n_clusters), dtype=int)
+    for g, k in np.ndindex(before.shape):
+        go = (1 - stay) * rng.dirichlet(np.full(n_clusters, 0.5))
+        go[k] += stay
+        rows[g, k] = rng.multinomial(before[g, k], go)
+    rule = MaxGap(float(rng.choice([0.02, 0.05, 0.1, 0.3])))
+    return rows, rule if rng.random() < 0.6 else MinRatio(float(rng.choice([0.3, 0.8])))
+
+
+def attacked_moves(rows, limit):
+    """The attack on the two reports of a repair."""
+    tables = rows.sum(axis=2), rows.sum(axis=1)
+    profiles = [profile_of(table) for table in tables]
+    verdicts = [judge_counts(t, profiles[0].groups, limit, min_group_size=1) for t in tables]
+    moves = report_moves.Moves(rows, hidden_clusters(profiles[0], verdicts[0], "gap"))
+    before = render(profiles[0], verdict=verdicts[0])
+    after = render(profiles[1], verdict=verdicts[1], moves=moves)
+    resolution = label_resolution("gap", tables[0].sum(axis=1), len(rows[0]))
+    return MovesAttack(Reading(before), Reading(after), rows, [resolution] * 2)
+
+
+@pytest.mark.repeats
+def test_no_move_of_a_repair_can_be_computed(record_property):
+    """Nor a count that one of its two reports hides."""
+    rng = np.random.default_rng(4)
+    n_hidden = n_listed = 0
+    for _ in range(times(15, 300)):
+        rows, limit = random_moves(rng)
+        attack = attacked_moves(rows, limit)
+        found, hidden = attack.known()
+        assert not found, (found, rows.tolist(), limit)
+        n_hidden, n_listed = n_hidden + hidden, n_listed + attack.n_listed
+    assert n_hidden > 50
+    assert n_listed > 3
+    record_property("reports", times(15, 300))
+    record_property("hidden", int(n_hidden))
+
+
+def test_the_attacker_of_moves_finds_what_narrower_ranges_tell(monkeypatch):
+    """Of two clusters, the rows that go back follow from those that go there."""
+    rows = np.array([[[50, 18], [2, 40]], [[40, 20], [1, 48]]])
+    assert not attacked_moves(rows, MaxGap(0.3)).known()[0]
+    monkeypatch.setattr(report_moves, "FEWEST", 2)
+    monkeypatch.setattr(report_moves, "_is_open", lambda *_: True)
+    found, _ = attacked_moves(rows, MaxGap(0.3)).known()
+    assert [(a, b, values) for a, b, values, _ in found] == [
+        ("0", "1", [37, 38]),
+        ("1", "0", [2, 3]),
+    ]
+
+
+def test_a_cluster_whose_rows_all_moved_is_in_no_line():
+    """Nobody could change places, so the pages would tell how few went back."""
+    rows = np.array([[[0, 40], [30, 0]], [[0, 50], [20, 0]]])
+    assert attacked_moves(rows, MaxGap(0.9)).n_listed == 0
 
 
 def held_out_words(profile, sizes, inside):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +15,15 @@ from fairmix.cli.fitting import facts_of
 from fairmix.cli.outputs import file_of
 from fairmix.criteria import CRITERIA, Limit, smallest_ratio
 from fairmix.input.groups import MissingGroups, encode_groups
-from fairmix.kernels.totals import FloatArray, IntArray
+from fairmix.kernels.totals import FloatArray
 from fairmix.results.fairness import Figure, fairness_table
 from fairmix.results.profile import Profile
 from fairmix.results.ratio import LeastRatio, least_ratio
 from fairmix.results.verdict import Verdict, judge_counts, worst_of
 from fairmix.tables.values import table_by_value
+
+if TYPE_CHECKING:
+    from fairmix.report.moves import Moves
 
 # More rows need no intervals: those of a share are then narrower than 0.002.
 BOOTSTRAP_ROWS = 1_000_000
@@ -180,9 +183,9 @@ def write_report(
     verdict: Verdict | Mapping[str, Verdict],
     criterion: str,
     out: Path,
-    moves: IntArray | None = None,
+    moves: Moves | None = None,
 ) -> None:
-    """Write what the clusters are made of; with the ``moves`` (K, K) of a repair."""
+    """Write what the clusters are made of; with the ``moves`` of a repair."""
     from fairmix.report import render
 
     facts = facts_of(data, data.digest(), profile.counts.sum(axis=1).tolist())

@@ -94,6 +94,8 @@ class Repaired:
         Clusters.
     old, new : (n,) int array
         Cluster of each row that is kept.
+    people : (n,) int array
+        A number for those that belong to the same groups.
     found : FairLabels
         What the labels cost.
     before, after : Stand
@@ -106,6 +108,7 @@ class Repaired:
     names: list[str]
     old: NDArray[np.intp]
     new: NDArray[np.intp]
+    people: NDArray[np.intp]
     found: FairLabels
     before: Stand
     after: Stand
@@ -127,9 +130,15 @@ class Repaired:
 
     def write_reports(self, before: Path, after: Path) -> None:
         """What the clusters were made of, and are, with the moves between them."""
-        moves = np.zeros((len(self.names), len(self.names)), dtype=np.intp)
-        np.add.at(moves, (self.old, self.new), 1)
-        write_report(self.rows, self.before.profile, self.before.verdicts, "gap", before)
+        from fairmix.report.document import hidden_clusters
+        from fairmix.report.moves import Moves
+
+        n_clusters = len(self.names)
+        moved = np.zeros((self.people.max() + 1, n_clusters, n_clusters), dtype=np.intp)
+        np.add.at(moved, (self.people, self.old, self.new), 1)
+        was = self.before
+        moves = Moves(moved, hidden_clusters(was.profile, was.verdicts, "gap"))
+        write_report(self.rows, was.profile, was.verdicts, "gap", before)
         write_report(self.rows, self.after.profile, self.after.verdicts, "gap", after, moves)
 
     def moves(self) -> list[tuple[str, str, int]]:
@@ -250,7 +259,13 @@ def repair_data(
     )
     after.add(table, np.array(names)[new], table.select(rows.sensitive))
     stands = [Stand.of(own, placed, limit, min_group_size) for own in (before, after)]
-    return Repaired(rows, kept, ids, names, old, new, found, stands[0], stands[1])
+    return Repaired(rows, kept, ids, names, old, new, _people(table, rows), found, *stands)
+
+
+def _people(table: pa.Table, rows: InputFiles) -> NDArray[np.intp]:
+    """A number for rows that belong to the same groups, also where these are missing."""
+    codes = [encode_labels(table[name], name, "group")[0] for name in rows.sensitive]
+    return np.asarray(np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel())
 
 
 def _columns(table: pa.Table, rows: InputFiles) -> Rows:

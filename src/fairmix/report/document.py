@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from fairmix.criteria import CRITERIA, LIMITS, ByAttribute
 from fairmix.input.groups import UNKNOWN_TITLE
 from fairmix.input.guesses import Guess
 from fairmix.input.naming import group_values
-from fairmix.kernels.totals import IntArray
 from fairmix.report.charts import convergence_charts, front_chart
 from fairmix.report.columns import choice_rows, chosen_columns, proxy_rows
 from fairmix.report.disclosure import (
@@ -33,7 +33,7 @@ from fairmix.report.disclosure import (
 from fairmix.report.facts import all_figures, data_facts, key_figures, model_facts
 from fairmix.report.features import portraits
 from fairmix.report.figures import HIDDEN, count, cut, value
-from fairmix.report.moves import move_rows
+from fairmix.report.moves import Moves, move_rows
 from fairmix.report.parts import Part, overall, parts_of, said_of
 from fairmix.report.ratios import down, group_ratios, smallest_ratio_text
 from fairmix.report.shares import BARS, panel
@@ -82,7 +82,7 @@ def render(
     proxies: Mapping[str, Proxies] | None = None,
     choice: Mapping[int, float] | None = None,
     why: str = "",
-    moves: IntArray | None = None,
+    moves: Moves | None = None,
 ) -> str:
     """The report as one HTML file that needs nothing else: no network, no other file.
 
@@ -117,7 +117,7 @@ def render(
         The criterion that the number of clusters was chosen by, lower is better, of each number.
     why : str, default=""
         Why that number was chosen, and how sure it is.
-    moves : ndarray of shape (n_clusters, n_clusters), default=None
+    moves : Moves, default=None
         Rows that a repair moved from each cluster to each other one.
 
     Returns
@@ -143,13 +143,7 @@ def render(
     first, *tables = safe_tables([([p.counts for p in parts], says), *points])
     if front is not None:
         tables = _complete(front, tables)
-    # With the counts of the others, a verdict about groups that are not in the table tells theirs.
-    safes = [
-        SafeCounts.nothing(safe.first(len(p.profile.groups)).counts)
-        if p.tiny or len(p.profile.groups) < 2
-        else safe.first(len(p.profile.groups))
-        for p, safe in zip(parts, first, strict=True)
-    ]
+    safes = _with_shown_groups(parts, first)
     every = [*safes, *(table for point in tables for table in point)]
     # Sums of squares and likelihoods tell how far the rows of such clusters are from the others.
     alone = any(((t.fewest < FEWEST) & (t.sizes > 0)).any() for t in every)
@@ -175,7 +169,7 @@ def render(
         "names": names,
         "choice": choice_rows(choice, alone=alone),
         "why": why,
-        "moves": None if moves is None else move_rows(moves, profile.clusters, safes),
+        "moves": None if moves is None else move_rows(moves, profile.clusters, _hidden(safes)),
         "described": bool(profile.numbers or profile.categories),
         "front": None if front is None else _front(front, model, shown, tables, alone, charts),
         "data_facts": data_facts(parts, facts or {}),
@@ -193,6 +187,33 @@ def render(
         for i, chart in enumerate(drawn):
             charts[f"convergence-{i}"] = chart
     return _fill(content, charts)
+
+
+def hidden_clusters(
+    profile: Profile, verdict: Verdict | Mapping[str, Verdict], criterion: str
+) -> NDArray[np.bool_]:
+    """Clusters, (K,), whose numbers a report of labels hides."""
+    parts = parts_of(profile, None, None, verdict)
+    verdicts = [p.verdict for p in parts]
+    says = said_of([p.profile.groups for p in parts], verdicts, criterion, "labels")
+    (safes,) = safe_tables([([p.counts for p in parts], says)])
+    return _hidden(_with_shown_groups(parts, safes))
+
+
+def _with_shown_groups(parts: Sequence[Part], tables: Sequence[SafeCounts]) -> list[SafeCounts]:
+    """Tables of the groups that are shown."""
+    # With the counts of the others, a verdict about groups that are not in the table tells theirs.
+    return [
+        SafeCounts.nothing(safe.first(len(p.profile.groups)).counts)
+        if p.tiny or len(p.profile.groups) < 2
+        else safe.first(len(p.profile.groups))
+        for p, safe in zip(parts, tables, strict=True)
+    ]
+
+
+def _hidden(safes: Sequence[SafeCounts]) -> NDArray[np.bool_]:
+    """Clusters whose numbers are in no table."""
+    return np.asarray(np.any([safe.pool | safe.closed for safe in safes], axis=0))
 
 
 def report_of(
