@@ -142,6 +142,19 @@ def test_a_cluster_that_must_grow_for_whole_rows() -> None:
     assert got.cost <= 1.001 * least_of_whole_rows(given, best[1].sum(axis=0) > 1, got.cost)
 
 
+@pytest.mark.long
+def test_teams_of_clusters_find_cheaper_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = uneven_problem(1000, 5, (2, 3), {"min_ratio": 0.9}, 2)
+    got, best = found(given), solve(given, whole=False)
+    assert best is not None
+    assert meets(given, got.labels)
+    assert got.cost <= 1.003 * best[0]
+    monkeypatch.setattr("fairmix.repair.whole.TEAMS", ())
+    alone = found(given)
+    assert alone.met
+    assert got.cost < alone.cost
+
+
 FEW_RULES: list[dict[str, float]] = [
     {"max_gap": 0.3},
     {"min_ratio": 0.8},

@@ -57,8 +57,11 @@ PRICE, DEARER, MOST_PRICE = 30.0, 10.0, 1e7
 # Rows beyond boxes, below which there are none: the tolerance of HiGHS.
 BEYOND = 1e-6
 # The integer program ends when it is this near to the best, as a share of what all rows cost, or
-# after so many nodes: nearly all that it finds it finds at the root.
-NEAR_ENOUGH, NODES = 3e-4, 1
+# after so many nodes: nearly all that it finds it finds at the root. That of a few clusters is
+# small, and what it gains is, too.
+NEAR_ENOUGH, NEARER, NODES = 3e-4, 3e-5, 1
+# Boxes that hold given counts, of each attribute.
+HOLDING = 2
 
 
 class Near(NamedTuple):
@@ -153,11 +156,38 @@ class Menu:
 
     def promising(self, prices: Prices, counts: Array, most: int) -> list[Boxes]:
         """Those that cost least at some prices, with what it may cost to move rows there."""
+        return [self._promising(k, prices, counts, most) for k in range(len(self.boxes))]
+
+    def _promising(self, k: int, prices: Prices, counts: Array, most: int) -> Boxes:
+        both = zip(self._price(k, prices), self._far(k, counts), strict=True)
+        return self._grown(self._best(k, [price + far for price, far in both], most)[0])
+
+    def of_team(self, team: Sequence[int], prices: Prices, counts: Array, most: int) -> list[Boxes]:
+        """Promising boxes for some clusters, and those that hold their counts; others stay."""
         found = []
         for k in range(len(self.boxes)):
-            both = zip(self._price(k, prices), self._far(k, counts), strict=True)
-            found.append(self._grown(self._best(k, [price + far for price, far in both], most)[0]))
+            here = counts[None, :, k]
+            if k not in team:
+                found.append(Boxes(here, here))
+                continue
+            found.append(self._holding(k, here).joined(self._promising(k, prices, counts, most)))
         return found
+
+    def _holding(self, k: int, counts: Array) -> Boxes:
+        """Boxes of all attributes with some counts, (1, M), inside."""
+        found: Boxes | None = None
+        for own, part in zip(self.boxes[k], self.demand.parts, strict=True):
+            here = counts[:, part.groups]
+            inside = own.take(np.flatnonzero((own.distance(here[0]) == 0).all(axis=1))[:HOLDING])
+            if not len(inside.low):
+                inside = Boxes(here, here)
+            if found is None:
+                found = inside
+                continue
+            first, second = np.divmod(np.arange(len(found.low) * len(inside.low)), len(inside.low))
+            found = found.take(first).beside(inside.take(second))
+        assert found is not None
+        return self._grown(found)
 
     def _grown(self, boxes: Boxes) -> Boxes:
         """Single vectors become boxes: whole rows of all clusters must fit."""
@@ -369,10 +399,10 @@ class Choice:
         beyond = float(found.x[-n_rules:].sum())
         return Relaxed(float(found.fun), Prices(high, low, choice), self._parts(found.x), beyond)
 
-    def whole(self, menu: Sequence[Boxes], rest: float) -> Array | None:
+    def whole(self, menu: Sequence[Boxes], rest: float, near: float = NEAR_ENOUGH) -> Array | None:
         """Parts of rows with one box for each cluster; None where there are none.
 
-        ``rest`` is added to the costs, so that the accuracy is a share of all of them.
+        ``rest`` is added to the costs, so that the accuracy ``near`` is a share of all of them.
         """
         left, right, equal = self._constraints(menu)
         n_parts = len(self.program.costs)
@@ -389,7 +419,7 @@ class Choice:
                 LinearConstraint(_wider(left), -np.inf, right),
                 LinearConstraint(_wider(equal), 1.0, 1.0),
             ],
-            options={"mip_rel_gap": NEAR_ENOUGH, "node_limit": NODES},
+            options={"mip_rel_gap": near, "node_limit": NODES},
         )
         return None if found.x is None else self._parts(found.x)
 

@@ -7,8 +7,10 @@ branched on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import combinations, cycle, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from fairmix.criteria.bounds import ROUNDING
 from fairmix.kernels.totals import FloatArray, IntArray
-from fairmix.repair.boxes import BEYOND, KEPT, Choice, Menu, Near
+from fairmix.repair.boxes import BEYOND, KEPT, NEARER, Choice, Menu, Near, Prices
 from fairmix.repair.program import Array, Columns, Demand, Ints, Program, Rowset, Solved
 
 # Rows that an integer program may move from a cluster to another, of each group: the cheapest ones.
@@ -36,6 +38,26 @@ NEAR_ENOUGH, NODES, NODE_COLUMNS = 1e-4, 40, 30_000
 MUCH = 1e-5
 # What an integer program takes for met may be missed by its tolerance, in rows.
 TOLERANCES = (0.0, 1e-5)
+
+
+class Teams(NamedTuple):
+    """Clusters that exchange rows while all others stay: an integer program for each team.
+
+    ``much`` is what must be left to gain, as a share of what all rows cost, for a team to be worth
+    its time; ``boxes`` of each cluster and ``moves`` of rows are as many as it solves quickly.
+    """
+
+    size: int
+    much: float
+    boxes: int
+    moves: int
+
+
+# Pairs take about a tenth of a second; teams of three find what pairs do not, and take ten times
+# as long where two attributes have a ratio.
+TEAMS = (Teams(2, 5e-4, 30, 6), Teams(3, 2e-3, 12, 4))
+# Programs of teams of one size at most.
+MOST_TEAMS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +183,12 @@ class Whole:
             # So few rows cannot always fill a cluster, but all of them can be decided at once.
             tries = [(every, none)]
         else:
+            if solved.beyond > BEYOND and not self._sharp:
+                # Not even parts of rows meet the rules.
+                few = self._moves(columns, labels, MOVES[0])
+                return self._nearest(
+                    labels, Program.of(self.demand, self.rowset, few, labels, mass)
+                )
             found = self._boxed(labels, every, Near(parts, filled)) if self._boxable else None
             if found is not None:
                 return found
@@ -175,7 +203,11 @@ class Whole:
                     break
                 if self._met(new):
                     return new
-        # Nothing meets the rules: the fewest rows beyond them.
+        return self._nearest(labels, program)
+
+    def _nearest(self, labels: NDArray[np.int32], program: Program) -> NDArray[np.int32]:
+        """Where nothing meets the rules: labels with the fewest rows beyond them."""
+        decision = Decision(program, np.zeros(self.demand.n_clusters, dtype=bool), self._alike)
         new = self._decided(decision, labels, beyond=True)
         return labels if new is None else new
 
@@ -223,8 +255,52 @@ class Whole:
             if parts is not None:
                 new = _changed(labels, chosen.rows, parts.argmax(axis=1))
                 if self._met(new):
-                    return new
+                    return self._improved(new, every, menu, relaxed.prices, relaxed.cost + rest)
         return None
+
+    def _improved(
+        self, labels: NDArray[np.int32], every: Columns, menu: Menu, prices: Prices, least: float
+    ) -> NDArray[np.int32]:
+        """Labels that teams of clusters find better; ``least`` is the cost of the mixture."""
+        n_clusters = self.demand.n_clusters
+        if len(labels) * n_clusters > ALL_COLUMNS:
+            # Of so many rows, whole ones cost next to nothing.
+            return labels
+        cost = self.rowset.cost(labels)
+        for kind in TEAMS:
+            teams, in_vain = list(combinations(range(n_clusters), kind.size)), 0
+            for team in islice(cycle(teams), MOST_TEAMS):
+                if in_vain == len(teams) or cost - least < kind.much * (least + self._units):
+                    break
+                new = self._exchanged(labels, every, menu, prices, team, kind)
+                new_cost = np.inf if new is None else self.rowset.cost(new)
+                if new is not None and new_cost < cost - MUCH * self._units:
+                    labels, cost, in_vain = new, new_cost, 0
+                else:
+                    in_vain += 1
+        return labels
+
+    def _exchanged(
+        self,
+        labels: NDArray[np.int32],
+        every: Columns,
+        menu: Menu,
+        prices: Prices,
+        team: Sequence[int],
+        kind: Teams,
+    ) -> NDArray[np.int32] | None:
+        """Labels after a team of clusters has exchanged rows; None where none meet the rules."""
+        own = every.only(np.flatnonzero(np.isin(labels[every.rows], team)))
+        chosen = self._moves(own, labels, kind.moves, team)
+        mass = self.rowset.mass(self.demand, labels)
+        choice = Choice(Program.of(self.demand, self.rowset, chosen, labels, mass), self._row)
+        boxes = menu.of_team(team, prices, np.asarray(mass / self._row), kind.boxes)
+        rest = self.rowset.cost(labels, chosen.rows) + self._units
+        parts = choice.whole(boxes, rest, NEARER)
+        if parts is None:
+            return None
+        new = _changed(labels, chosen.rows, parts.argmax(axis=1))
+        return new if self._met(new) else None
 
     def _met(self, labels: IntArray) -> bool:
         return self.demand.excess(self.rowset.mass(self.demand, labels)) == 0
@@ -235,10 +311,14 @@ class Whole:
         return len(np.unique(self.rowset.weight[self.rowset.weight > 0])) == 1
 
     @property
+    def _sharp(self) -> bool:
+        """Whether a row is forgiven (a ratio of 1), which depends on two groups."""
+        return any(p.criterion.conic and p.level <= ROUNDING for p in self.demand.parts)
+
+    @property
     def _boxable(self) -> bool:
-        """Whether boxes can be had: a row that is forgiven (level 0) depends on two groups."""
-        sharp = any(p.criterion.conic and p.level <= ROUNDING for p in self.demand.parts)
-        return self._alike and not sharp
+        """Whether boxes can be had."""
+        return self._alike and not self._sharp
 
     def _every(self, columns: Columns) -> Columns:
         """All rows and clusters; of many, only the open ones."""
@@ -265,15 +345,17 @@ class Whole:
         member = self.demand.matrix[:, self.rowset.codes[columns.rows]]
         return np.asarray((member * self.rowset.weight[columns.rows]) @ more)
 
-    def _moves(self, columns: Columns, labels: IntArray, most: int) -> Columns:
-        """The cheapest moves of rows of each code from each cluster to each other one."""
+    def _moves(
+        self, columns: Columns, labels: IntArray, most: int, to: Sequence[int] | None = None
+    ) -> Columns:
+        """The cheapest moves of rows of each code from each cluster to each other one, or some."""
         own, each = labels[columns.rows], np.arange(len(columns.rows))
         codes = self.rowset.codes[columns.rows]
         costs = columns.costs + self.demand.offsets(self.multipliers)[codes]
         dearer = costs - costs[each, own][:, None]
         cells = codes.astype(np.intp) * self.demand.n_clusters + own
         allowed = np.zeros(costs.shape, dtype=bool)
-        for k in range(self.demand.n_clusters):
+        for k in range(self.demand.n_clusters) if to is None else to:
             order = np.lexsort((dearer[:, k], cells))
             _, first, sizes = np.unique(cells[order], return_index=True, return_counts=True)
             # The place of each row among those of its cell.
