@@ -6,14 +6,14 @@ from scipy.optimize import linear_sum_assignment
 
 from cases import memory_table
 from fairmix.criteria import CRITERIA
-from fairmix.kernels import LogitMap, hard_labels
+from fairmix.kernels import LogitMap, hard_labels, label_scores
 from fairmix.kernels.totals import Rows
 from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import fit_propensity
 from fairmix.solvers import boundary
 from fairmix.solvers.boundary import boundary_offsets
-from fairmix.solvers.whole_rows import whole_row_offsets
+from fairmix.solvers.whole_rows import smallest_leads, whole_row_offsets
 
 K = 4
 
@@ -140,3 +140,15 @@ def test_the_masses_of_a_search_are_those_of_the_labels():
         search._kick()
         counts = counts_of(labels_of(table, logits, search.moved), groups)
         np.testing.assert_array_equal(search.mass, counts)
+
+
+def test_smallest_leads_are_those_of_the_rows():
+    table, logits, groups = make(n_groups=3)
+    offsets = np.random.default_rng(1).normal(size=(3, K))
+    found = smallest_leads(table, logits, offsets)
+    scores = np.hstack(list(table.each(lambda b: label_scores(b, LogitMap(logits, offsets))))).T
+    labels = scores.argmax(axis=1)
+    for g, k in np.ndindex(3, K):
+        mine = (groups == g) & (labels == k)
+        leads = scores[mine, k][:, None] - scores[mine]
+        np.testing.assert_allclose(found[g, k], leads.min(axis=0, initial=np.inf), rtol=1e-12)

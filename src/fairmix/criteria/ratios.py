@@ -25,7 +25,7 @@ import numpy as np
 
 from fairmix.criteria._base import BoolArray, Face, OwnBound
 from fairmix.criteria.bounds import ROUNDING
-from fairmix.kernels.totals import FEW_GROUPS, FloatArray, IntArray
+from fairmix.kernels.totals import FEW_GROUPS, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,36 +133,33 @@ class SmallestRatio:
     def _level(self, rates: FloatArray, bound: float) -> tuple[float, FloatArray]:
         """rho, and the level of each cluster whose interval is nearest to its rates, (K,).
 
-        The squared distance is convex in the level, and its slope rises in pieces that are linear
-        between the levels at which a rate enters or leaves its interval. Halve these until the two
-        around zero are left.
+        The squared distance is convex in the level, and its slope rises in pieces that are linear,
+        ``steep * level - pull``, between the levels at which a rate enters or leaves its interval.
         """
         rho = self.least(bound)
         if len(rates) <= FEW_GROUPS:
             return rho, self._level_of_few(rates, rho)
-        scales = self.scales[:, None]
-        scaled = rates * scales
-        # Beyond the last of them all rates are below their interval, and the slope is positive.
-        ends = scaled / max(rho, ROUNDING)
-        knots = np.sort(np.maximum(np.vstack([scaled, ends, 0 * scaled[:1]]), 0.0), axis=0)
+        scaled = rates * self.scales[:, None]
         clusters = np.arange(rates.shape[1])
-
-        def slope(knot: IntArray) -> FloatArray:
-            top = knots[knot, clusters] / scales
-            above = np.maximum(rates - top, 0) / scales
-            below = np.maximum(rho * top - rates, 0) * (rho / scales)
-            return np.asarray((below - above).sum(axis=0))
-
-        left, right = np.zeros_like(clusters), np.full_like(clusters, len(knots) - 1)
-        while (right - left > 1).any():
-            middle = (left + right) // 2
-            low = slope(middle) <= 0
-            left, right = np.where(low, middle, left), np.where(low, right, middle)
-        f0, f1 = slope(left), slope(right)
-        t0, t1 = knots[left, clusters], knots[right, clusters]
-        level = t0 - f0 * (t1 - t0) / np.where(f1 > f0, f1 - f0, 1.0)
+        # A rate is above its interval until it enters at the top, and below it once it has left at
+        # the bottom. There is no level below zero, so those below zero are below from the start.
+        weight = np.where(scaled > 0, (self.scales**-2.0)[:, None], 0.0)
+        pull, below = weight * scaled, (self.scales**-2.0)[:, None] - weight
+        knots = np.maximum(np.concatenate([scaled, scaled / max(rho, ROUNDING)]), 0.0)
+        order = knots.argsort(axis=0), clusters
+        knots = knots[order]
+        steeper = np.concatenate([-weight, rho**2 * weight])[order]
+        pulled = np.concatenate([-pull, rho * pull])[order]
+        steep = (weight + rho**2 * below).sum(axis=0) + steeper.cumsum(axis=0)
+        pull = (pull + rho * below * scaled).sum(axis=0) + pulled.cumsum(axis=0)
+        # The last piece that begins with a slope that is not positive holds the zero.
+        last = (steep * knots <= pull).sum(axis=0) - 1
+        piece, after = (np.maximum(last, 0), clusters), np.minimum(last + 1, len(knots) - 1)
+        start, end = knots[piece], knots[after, clusters]
+        # Where all rates are inside, the slope is zero but for rounding, and any level is right.
+        level = np.clip(pull[piece] / np.where(steep[piece] > 0, steep[piece], np.inf), start, end)
         # A positive slope at zero: the nearest point is the tip of the cone.
-        return rho, np.where(f0 > 0, 0.0, np.clip(level, t0, t1))
+        return rho, np.where(last < 0, 0.0, level)
 
     def _level_of_few(self, rates: FloatArray, rho: float) -> FloatArray:
         """The same for two or three groups.

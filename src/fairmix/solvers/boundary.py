@@ -284,11 +284,12 @@ class Search:
 
     def _values(self, line: Line, rows: IntArray, rival: IntArray, side: float) -> FloatArray:
         """The excess after each of the rows has changed its label, one after the other."""
-        steps = np.zeros((len(rows), *self.mass.shape))
-        moved, each = self._moved(rows, side), np.arange(len(rows))
-        steps[:, :, line.cluster] = moved
-        steps[each, :, rival[rows]] = -moved
-        masses = self.mass + np.cumsum(steps, axis=0)
+        # Rows last in memory: sums and extremes over few groups or clusters are then quick.
+        steps = np.zeros((*self.mass.shape, len(rows)))
+        moved, each = self._moved(rows, side).T, np.arange(len(rows))
+        steps[:, line.cluster] = moved
+        steps[:, rival[rows], each] = -moved
+        masses = np.moveaxis(self.mass[:, :, None] + np.cumsum(steps, axis=2), 2, 0)
         values = self.criterion.excess(masses / self.sizes[:, None], self.bound)
         if self.logits is not None:
             lost = self.lost + np.cumsum(self._losses(line, rows, rival, side))

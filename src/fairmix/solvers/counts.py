@@ -36,15 +36,15 @@ class Counts:
         What the rates of the counts must meet.
     sizes : (M,) array
         Rows of each group.
-    prices : (M, K) array
-        What the objective loses when a row at a boundary moves to a cluster, less what it gains by
-        leaving one: the offsets of the map there.
+    losses : (M, K, K) array
+        What the objective loses, at least, when a row of a group moves from one cluster to another:
+        the lead that it has there, and the difference of the offsets.
     """
 
     criterion: Criterion
     bound: float
     sizes: FloatArray
-    prices: FloatArray
+    losses: FloatArray
 
     def near(self, rates: FloatArray) -> FloatArray:
         """Counts (M, K) for these rates, else for ones that are closer to the smallest group."""
@@ -76,18 +76,18 @@ class Counts:
             other, joins = np.arange(len(g)) % n_clusters, missing[g, k] > 0
             start, end = np.where(joins, other, k), np.where(joins, k, other)
             values = self._excess(_moved(counts, g, start, end))
-            if values.min() >= now:
+            if values.min() >= now - ROUNDING:
                 break
-            # Of moves that are as good, the cheapest.
-            loss = self.prices[g, end] - self.prices[g, start]
-            best = np.where(values <= values.min() + ROUNDING, loss, np.inf).argmin()
+            # What comes closer to the bound at the least price.
+            closer = np.where(values < now - ROUNDING, now - values, np.nan)
+            best = np.nanargmin(self.losses[g, start, end] / closer)
             counts = _moved(counts, g[[best]], start[[best]], end[[best]])[0]
         return counts
 
     def _cheaper(self, counts: FloatArray) -> FloatArray:
         """After moves of single rows for which the objective gains, the bound being met."""
         g, start, end = (place.ravel() for place in np.indices((*counts.shape, counts.shape[1])))
-        gain = self.prices[g, start] - self.prices[g, end]
+        gain = -self.losses[g, start, end]
         if len(g) * counts.size > MOST_NUMBERS:
             return counts
         for _ in range(MOVES):

@@ -45,6 +45,7 @@ from fairmix.solvers.polish import Polish
 from fairmix.solvers.quadratic import Bound, Constraint, Strength
 from fairmix.solvers.recorder import Recorder
 from fairmix.solvers.spending import spent
+from fairmix.solvers.stride import Stride
 from fairmix.solvers.tilt import Tilt
 from fairmix.tables import Rowlike
 
@@ -67,6 +68,8 @@ REACH = 8.0
 COOLING = ((0.5, 3e-3), (0.2, 3e-3), (0.1, 3e-3), (0.05, 5e-4))
 # Newton's steps are few or do not help: the polish that follows has steps of its own.
 COOLING_STEPS = 8
+# Times as many where a cluster is far from all rows that it does not have.
+LONGEST = 3
 # Steps at most before it is cooled down. Each moves a row's tilt by `REACH` temperatures, so they
 # lead about as far as the logits of rows differ.
 WARM_STEPS = 40
@@ -79,6 +82,9 @@ SPENT_ROWS = 100_000
 # Passes that estimate the weights of the density when the map ignores them. No label depends on
 # them: the offsets take back what they add.
 WEIGHT_PASSES = 3
+# Iterations in a row without allowed rates, after which a climb that had them ends: the components
+# have moved away from where a tilt could follow, as small clusters far from all others may.
+LOST = 30
 # Iterations of a climb at most: of few groups, and the least of many, of which each takes longer.
 # The product of groups and iterations stays, until fewer iterations would not be a fit.
 ITERATIONS, LEAST_ITERATIONS = 200, 40
@@ -241,10 +247,10 @@ class Dual(ClimbOnly):
         status = Status.MAX_ITER
         best: Beginning | None = None
         reached = highest = -np.inf
-        waited = 0
+        waited = lost = 0
         # Batches differ, and with them the values that follow.
         close = self.tol * (FINISHED if steps == 1 else 1.0)
-        reach = REACH
+        reach, stride = REACH, Stride(mixture.n_components)
         for _ in range(self.max_iter):
             totals = tilt.table.softmax_pass(
                 tilt.sweep(logits, self.temperature, alpha=1.0 if one_pass else 0.0)
@@ -256,6 +262,7 @@ class Dual(ClimbOnly):
             value = tilt.value(totals) - self.constraint.penalty(rates)
             value -= float(np.vdot(tilt.multipliers, rates - allowed))
             recorder.record(Point(theta, logits, rates, np.nan, value))
+            lost = 0 if missing < READY or best is None else lost + 1
             if missing < READY:
                 waited = 0 if value > highest + self.tol else waited + 1
                 # Values are those of the rows whose rates count. Where components learn from
@@ -266,13 +273,18 @@ class Dual(ClimbOnly):
             past, before = _ago(recorder.rows, steps), _ago(recorder.rows, 2 * steps)
             residual = tilt.residual(rates, totals, self.temperature, self.constraint)
             settled = residual < CLOSE and abs(value - past) < close
-            if settled or waited >= self.patience * steps:
+            if settled or waited >= self.patience * steps or lost > LOST * steps:
                 status = Status.CONVERGED
                 break
             if abs(value - before) < close < abs(value - past):
                 # Of few rows, a cold step may overshoot and the next one lead back, for ever.
                 reach /= 2
-            tilt = tilt.step(rates, totals, self.temperature, self.constraint, reach)
+            stride.look(tilt, rates)
+            last = tilt
+            tilt = tilt.step(
+                rates, totals, self.temperature, self.constraint, reach, stride.factors
+            )
+            stride.taken(last, tilt, reach * self.temperature)
             if missing < READY:
                 if not one_pass:
                     totals = table.softmax_pass(tilt.e_step(logits, self.temperature))
@@ -299,12 +311,20 @@ class Dual(ClimbOnly):
 
     def solved(self, tilt: Tilt, logits: Logits, temperature: float, goal: Goal) -> Tilt:
         """The tilt that solves the dual for fixed components, by Newton steps."""
-        for _ in range(goal.steps):
+        stride, left = Stride(len(logits.b)), goal.steps
+        for _ in range(LONGEST * goal.steps):
             totals = tilt.table.softmax_pass(tilt.sweep(logits, temperature, alpha=0.0))
             rates = tilt.rates(totals)
+            stride.look(tilt, rates)
+            # Steps towards a first row do not count.
+            left -= not stride.growing
             if tilt.residual(rates, totals, temperature, self.constraint) < goal.accuracy:
                 break
-            tilt = tilt.step(rates, totals, temperature, self.constraint, REACH)
+            if left < 0:
+                break
+            last, factors = tilt, stride.factors
+            tilt = tilt.step(rates, totals, temperature, self.constraint, REACH, factors)
+            stride.taken(last, tilt, REACH * temperature)
         return tilt
 
     def _cooled(self, tilt: Tilt, logits: Logits) -> Tilt:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairmix.criteria import Criterion, EachAttribute, Edges
 from fairmix.criteria.bounds import within
@@ -15,8 +16,9 @@ from fairmix.solvers.boundary import boundary_offsets
 from fairmix.solvers.counts import Counts, apportioned
 from fairmix.solvers.program import program_offsets
 from fairmix.solvers.quadratic import Bound
+from fairmix.solvers.stride import Stride
 from fairmix.solvers.tilt import Tilt
-from fairmix.solvers.whole_rows import whole_row_offsets
+from fairmix.solvers.whole_rows import smallest_leads, whole_row_offsets
 from fairmix.tables import Rowlike
 
 # A step may first move a row's tilt by at most this many temperatures. Half of what a climb allows:
@@ -45,6 +47,9 @@ SEARCHES = 3
 # and what is left of it after three is hardly worth a pass.
 EASE_STEPS = 3
 EASE = 0.9
+# A row is far from another cluster when it is so many temperatures away: no step of a polish
+# leads there.
+FAR = 40.0
 # Counts are products of rates and sizes: so far from whole they are the same.
 COUNT_ROUNDING = 1e-6
 # Passes over all rows before they are polished themselves, and the share of the bound to aim at:
@@ -156,7 +161,7 @@ class Polish:
         lie near a boundary, labels hardly move within a temperature, so steps grow; after one that
         leads clearly away they shrink, and the closest tilt is where they go on.
         """
-        target, reach = self.bound, REACH
+        target, reach, stride = self.bound, REACH, Stride(look.rates.shape[1])
         best = now = short = self._judged(look)
         table = look.tilt.table
         grain = self._grain(best.rates + self.error, table)
@@ -166,7 +171,7 @@ class Polish:
             # Each cluster ends on the edge of its cone, or within it, and not beyond.
             counted = self.counted(logits, best)
             if counted.met and counted.filled >= best.filled:
-                return counted
+                return max(counted, best, key=_worth) if best.met else counted
         programmed = self._programmed(logits, best)
         if programmed is not None and programmed.filled >= best.filled:
             return programmed
@@ -176,16 +181,22 @@ class Polish:
             short = best
             target = max(0.0, target - GIVE_WAY * max(best.gap - self.bound, grain))
             aim, rates = Bound(self.criterion, target), now.rates + self.error
-            tilt = now.tilt.step(rates, now.totals, self.temperature, aim, reach)
+            stride.look(now.tilt, now.rates)
+            factors = stride.factors
+            tilt = now.tilt.step(rates, now.totals, self.temperature, aim, reach, factors)
+            stride.taken(now.tilt, tilt, reach * self.temperature)
             now = self.look(tilt, logits)
             # A few rows more are no sign of a wrong direction.
             few_rows = min(FEW_ROWS * float(table.rate_steps.max()), FEW_RATES)
             astray = now.gap > best.gap + max(ASTRAY * (best.gap - self.bound), few_rows)
+            # A cluster without rows has no gap, and is no solution.
+            astray |= now.filled < best.filled
             best = self._better(now, best)
             now, reach = (best, reach / 2) if astray else (now, GROWTH * reach)
         if not best.met and countable:
-            conic = self.criterion.conic
-            now = self.counted(logits, best) if conic else self._equalised(logits, best, grain)
+            now = self.counted(logits, best)
+            if not now.met and not self.criterion.conic:
+                now = self._equalised(logits, best, grain)
             best = self._better(now, best)
         if not best.met:
             best = self._search(logits, best)
@@ -196,8 +207,9 @@ class Polish:
 
     @staticmethod
     def _better(new: Look, old: Look) -> Look:
-        """The one that meets the bound, or comes closer to it."""
-        return new if (new.met, -new.gap) > (old.met, -old.gap) else old
+        """The one with more clusters, or that meets the bound, or comes closer to it."""
+        better = (new.filled, new.met, -new.gap) > (old.filled, old.met, -old.gap)
+        return new if better else old
 
     def _count(self, logits: Logits, look: Look, wanted: FloatArray) -> Look:
         """Labels whose rates are the wanted ones (M, K), to the last row."""
@@ -223,7 +235,12 @@ class Polish:
         if _whole(table):
             # Of a cone nothing is forgiven; a gap that whole rows cannot resolve is.
             bound = self.bound if self.criterion.conic else self._enough(rates, table)
-            counts = Counts(self.criterion, bound, table.group_sizes, look.tilt.offsets)
+            offsets = look.tilt.offsets
+            leads = smallest_leads(table, logits, offsets)
+            either = np.minimum(leads, leads.transpose(0, 2, 1))
+            ends = _pinned(ends, rates, either > FAR * self.temperature)
+            losses = leads + offsets[:, None, :] - offsets[:, :, None]
+            counts = Counts(self.criterion, bound, table.group_sizes, losses)
             ends = counts.near(ends) / table.group_sizes[:, None]
         return self._count(logits, look, ends)
 
@@ -311,6 +328,25 @@ class Polish:
             now = self.look(best.tilt.at(middle), logits)
             best, short = (now, short) if now.gap <= min(self.bound, now.enough) else (best, now)
         return best
+
+
+def _worth(look: Look) -> float:
+    return look.tilt.value(look.totals)
+
+
+def _pinned(ends: FloatArray, rates: FloatArray, far: NDArray[np.bool_]) -> FloatArray:
+    """Rates to end at, with those of clusters that no row is near as they are.
+
+    What a Newton step says of these is rounding, and a row that moves there is dear. ``far``
+    (M, K, K): whether rows are far from going from one cluster to another, or back.
+    """
+    n_clusters = ends.shape[1]
+    pinned = (far | np.eye(n_clusters, dtype=bool)).all(axis=2)
+    # With one cluster or none left, there is nothing to share what the others have less or more.
+    pinned &= (~pinned).sum(axis=1, keepdims=True) > 1
+    rest = 1 - np.where(pinned, rates, 0.0).sum(axis=1, keepdims=True)
+    free = np.where(pinned, 0.0, ends)
+    return np.where(pinned, rates, free * rest / free.sum(axis=1, keepdims=True))
 
 
 def _whole(table: Rowlike) -> bool:

@@ -7,6 +7,7 @@ from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from fairmix.kernels import Sweep
@@ -72,6 +73,11 @@ class Knowledge:
 
 # Of tables that are in use: the climbs of a search begin on the same rows again and again.
 _KNOWN: WeakKeyDictionary[Rowlike, Knowledge] = WeakKeyDictionary()
+
+
+# Clusters of less than this share of a mean one are judged as if they had as much: of fewer rows
+# single ones decide, and counting them comes later.
+SMALLEST = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +248,11 @@ class Tilt:
         """How far the multipliers are from solving the dual, in units of rates."""
         unit = self._unit(rates, totals, temperature)
         nearest = constraint.nearest(rates + unit * self.multipliers, unit)
-        return float(np.abs(rates - nearest).max())
+        missing = np.abs(rates - nearest).max(axis=0)
+        if self.knowledge.free:
+            # A ratio is a matter of the rows of its cluster, however few.
+            missing = missing / np.clip(rates.mean(axis=0) * len(missing), SMALLEST, 1.0)
+        return float(missing.max())
 
     def step(
         self,
@@ -251,15 +261,27 @@ class Tilt:
         temperature: float,
         constraint: Constraint,
         reach: float,
+        factors: FloatArray | None = None,
     ) -> Tilt:
         """After a Newton step on the dual, cut so that no row moves by more than ``reach``.
 
-        ``reach`` is in temperatures.
+        ``reach`` is in temperatures. ``factors`` (K,): a cluster with more than one has no row near
+        it, so it is cut by itself, to so many reaches, and does not hold back the others.
         """
         new = constraint.multipliers(self._model(rates, totals, temperature))
-        step = new - self.multipliers
-        length = min(1.0, reach * temperature / self.movement(step))
-        return self.at(self.multipliers + length * step)
+        step, most = new - self.multipliers, reach * temperature
+        if factors is None or not (factors > 1).any():
+            return self.at(self.multipliers + min(1.0, most / self.movement(step).max()) * step)
+        near = factors == 1
+        if near.any() and not self.knowledge.free:
+            shared = step[:, near].sum(axis=1, keepdims=True) / near.sum()
+            if np.abs(shared / self.share[:, None]).max() > most:
+                # What all others share moves no row.
+                step = step - shared
+        movement = self.movement(step, near)
+        length = min(1.0, most / movement[near].max()) if near.any() else 1.0
+        lengths = np.where(near, length, np.minimum(1.0, most * factors / movement))
+        return self.at(self.multipliers + lengths * step)
 
     def ends(
         self, rates: FloatArray, totals: Totals, temperature: float, constraint: Constraint
@@ -270,22 +292,25 @@ class Tilt:
         ends = np.maximum(ends, 0.0)
         return np.asarray(ends / ends.sum(axis=1, keepdims=True))
 
-    def movement(self, step: FloatArray) -> float:
-        """By how much a change of multipliers moves the logits of a row.
+    def movement(self, step: FloatArray, near: NDArray[np.bool_] | None = None) -> FloatArray:
+        """By how much a change of multipliers moves the logits of a row, cluster by cluster, (K,).
 
-        Aware: the largest offset. Blind: three standard deviations over the rows, because a
-        propensity hardly ever comes near zero or one.
+        Against the mean of all clusters, or of those that are ``near``. Aware: the largest offset.
+        Blind: three standard deviations over the rows, because a propensity hardly ever comes near
+        zero or one.
         """
         v = step / self.share[:, None]
-        v = v - v.sum(axis=1, keepdims=True) / v.shape[1]
+        others = v if near is None or not near.any() else v[:, near]
+        v = v - others.sum(axis=1, keepdims=True) / others.shape[1]
         if self.aware:
             known = self.knowledge.membership
             # The offsets of a row's groups add up, one of each attribute.
             parts = [slice(None)] if known is None else known.parts
-            return max(sum(float(np.abs(v[part]).max()) for part in parts), 1e-300)
+            moved = np.sum([np.abs(v[part]).max(axis=0) for part in parts], axis=0)
+            return np.asarray(np.maximum(moved, 1e-300))
         # Three: what next to no row exceeds.
         variance = (v * (self.knowledge.spread @ v)).sum(axis=0)
-        return max(3 * float(np.sqrt(max(variance.max(), 0.0))), 1e-300)
+        return np.asarray(np.maximum(3 * np.sqrt(np.maximum(variance, 0.0)), 1e-300))
 
 
 def _side_by_side(blocks: FloatArray) -> FloatArray:

@@ -94,6 +94,34 @@ def closest(near: Near, per_pair: int) -> Near:
     return near.take(np.flatnonzero(kept))
 
 
+@dataclass(frozen=True, eq=False)
+class Leads:
+    """Finds the smallest lead of labels of each cluster over each other one, by group."""
+
+    logit_map: LogitMap
+    n_groups: int
+
+    def __call__(self, block: Block) -> FloatArray:
+        """Of the rows of a block, (M, K, K); infinite where a group has no row in a cluster."""
+        rows = np.flatnonzero(block.groups < self.n_groups)
+        scores = label_scores(block, self.logit_map, rows).T.astype(np.float64)
+        labels, n_clusters = scores.argmax(axis=1), scores.shape[1]
+        out = np.full((self.n_groups * n_clusters, n_clusters), np.inf)
+        if len(rows):
+            cells = block.groups[rows].astype(np.intp) * n_clusters + labels
+            order = np.argsort(cells, kind="stable")
+            leads = (scores[np.arange(len(rows)), labels][:, None] - scores)[order]
+            first = np.flatnonzero(np.diff(cells[order], prepend=-1))
+            out[cells[order][first]] = np.minimum.reduceat(leads, first, axis=0)
+        return out.reshape(self.n_groups, n_clusters, n_clusters)
+
+
+def smallest_leads(table: Rowlike, logits: Logits, offsets: FloatArray) -> FloatArray:
+    """What the objective loses beyond the offsets when a row changes its cluster, (M, K, K)."""
+    parts = table.each(Leads(LogitMap(logits, offsets), len(offsets)))
+    return np.asarray(np.min(list(parts), axis=0))
+
+
 def whole_row_offsets(
     table: Rowlike,
     logits: Logits,
