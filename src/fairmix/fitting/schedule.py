@@ -330,6 +330,9 @@ def solve(
         # A climb may end where labels fare worse than at its start, which is a point seen, too.
         stayed = solver.limited(1).climb(objective.fresh(), Beginning(warm, climbed[0].multipliers))
         climbed.append(replace(climbed[0], theta=stayed.theta, multipliers=stayed.multipliers))
+    elif solver.screens and near is table and task.aware:
+        # As they are: most iterations of a climb would move them.
+        climbed += [solver.limited(1).climb(objective.fresh(), plain) for plain in fit.plain]
     elif solver.screens and near is not table and len(climbed) > 1:
         # Labels of few rows choose, for each look at all of them takes long.
         climbed = [max(climbed, key=lambda rough: solver.finish(mixture, rough, near, near).rank)]
@@ -411,6 +414,8 @@ class Fit:
     settings: Settings
     schedule: Schedule
     rng: np.random.Generator
+    # Starts of searches that have a tiny cluster.
+    plain: list[Beginning] = field(default_factory=list)
 
     def ground(self, mixture: Mixture, table: Table) -> Ground:
         """All rows, a sample of them, or mini-batches beside a fairness sample."""
@@ -483,11 +488,17 @@ class Fit:
         n_walks = search.walks_aware if task.aware else search.walks_blind
 
         def walk() -> Solution:
-            return Walk(search, recipe, task, small, table, self.rng).run(
+            walk = Walk(search, recipe, task, small, table, self.rng)
+            end = walk.run(
                 lambda level: self.start(
                     mixture, table, runs=runs, level=level, seen=search.start_rows
                 )
             )
+            if walk.plain is not None:
+                smallest = np.exp(mixture.log_weights(walk.plain.theta).min())
+                if smallest * mixture.n_components < search.tiny:
+                    self.plain.append(walk.plain)
+            return end
 
         return [[walk() for _ in range(n_walks)] for _ in range(self.settings.n_init)]
 

@@ -82,6 +82,10 @@ class Search:
     towards_row : float
         How far a cluster is moved from that of a row towards the row itself. All the way, a
         covariance of its own would vanish.
+    tiny : float
+        Share of a mean cluster below which one is tiny. Each row that has to join one far from all
+        others is dear, and climbs may lose it; so labels of a start of an aware map that has one
+        are finished, too.
     """
 
     # Decision records 0019, 0023, 0026 and 0028 have what other numbers cost and bring.
@@ -108,6 +112,7 @@ class Search:
     tighter: float = 0.3
     looser: float = 0.1
     towards_row: float = 0.75
+    tiny: float = 0.1
 
     def iterations(self, recipe: Recipe, task: Task) -> int:
         """All iterations of a search."""
@@ -119,7 +124,7 @@ class Search:
 
 @dataclass(eq=False)
 class Walk:
-    """One search: where it is, and how many iterations it has left."""
+    """One search: where it is, how many iterations it has left, and its first start."""
 
     policy: Search
     recipe: Recipe
@@ -130,6 +135,7 @@ class Walk:
     rows: Rows = field(init=False)
     known: FloatArray = field(init=False)
     left: int = field(init=False)
+    plain: Beginning | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         # A sample in memory is one batch, whatever the rows that follow.
@@ -150,6 +156,7 @@ class Walk:
         begun = [
             Beginning(start(Level(self.known, share)), level=share > 0) for share in policy.levels
         ]
+        self.plain = begun[0]
         free = self._free_value(begun[0])
         # Half of all iterations: values before rates are allowed say nothing of those at the end.
         each = max(1, self.left // (2 * len(begun)))

@@ -250,7 +250,7 @@ class Dual(ClimbOnly):
         waited = lost = 0
         # Batches differ, and with them the values that follow.
         close = self.tol * (FINISHED if steps == 1 else 1.0)
-        reach, stride = REACH, Stride(mixture.n_components)
+        reach, stride = REACH, Stride(mixture.n_components, largest=1.0)
         for _ in range(self.max_iter):
             totals = tilt.table.softmax_pass(
                 tilt.sweep(logits, self.temperature, alpha=1.0 if one_pass else 0.0)
@@ -258,9 +258,10 @@ class Dual(ClimbOnly):
             rates = tilt.rates(totals)
             allowed = self._allowed(rates)
             missing = float(np.abs(rates - allowed).max())
-            # Less the price of what is missing, or points beyond the bound would look best.
+            # Less the price of what is missing, or points beyond the bound would look best. A tilt
+            # that went too far has the other sign, and must not look better for it.
             value = tilt.value(totals) - self.constraint.penalty(rates)
-            value -= float(np.vdot(tilt.multipliers, rates - allowed))
+            value -= abs(float(np.vdot(tilt.multipliers, rates - allowed)))
             recorder.record(Point(theta, logits, rates, np.nan, value))
             lost = 0 if missing < READY or best is None else lost + 1
             if missing < READY:
@@ -311,11 +312,13 @@ class Dual(ClimbOnly):
 
     def solved(self, tilt: Tilt, logits: Logits, temperature: float, goal: Goal) -> Tilt:
         """The tilt that solves the dual for fixed components, by Newton steps."""
-        stride, left = Stride(len(logits.b)), goal.steps
+        stride, last, left = Stride(len(logits.b)), tilt, goal.steps
         for _ in range(LONGEST * goal.steps):
             totals = tilt.table.softmax_pass(tilt.sweep(logits, temperature, alpha=0.0))
             rates = tilt.rates(totals)
-            stride.look(tilt, rates)
+            if stride.look(tilt, rates):
+                tilt = last
+                continue
             # Steps towards a first row do not count.
             left -= not stride.growing
             if tilt.residual(rates, totals, temperature, self.constraint) < goal.accuracy:

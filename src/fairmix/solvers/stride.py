@@ -12,19 +12,37 @@ import numpy as np
 from fairmix.kernels.totals import FloatArray
 from fairmix.solvers.tilt import Tilt
 
-# Strides double, so that nine of them lead five hundred times as far as the first.
-GROWTH = 2.0
+# Strides double, up to so many times the usual one while components are fixed. In a climb they do
+# not grow: components would follow the one row that moves at last, and the tilt lose them.
+GROWTH, LARGEST = 2.0, 64.0
 # Of a row: less is rounding, or what moves at the far end of a softmax.
 STILL = 0.5
+# A stride that moves more than this share of a cluster and so many rows at once went too far: the
+# step is taken back, and later ones are shorter by so much.
+TOO_MANY, TOO_MANY_ROWS, SHORTER = 0.5, 2.0, 4.0
 # Movements are products, so a step that was cut to the stride may be a little shorter.
 CUT = 0.999
 
 
 class Stride:
-    """Strides of all clusters, in units of the usual one."""
+    """Strides of clusters that no row is near.
 
-    def __init__(self, n_clusters: int) -> None:
-        self.factors = np.ones(n_clusters)
+    Parameters
+    ----------
+    n_clusters : int
+        All clusters.
+    largest : float
+        Of a stride.
+
+    Attributes
+    ----------
+    factors : (K,) array
+        Strides in units of the usual one; zero of clusters that move with the others.
+    """
+
+    def __init__(self, n_clusters: int, largest: float = LARGEST) -> None:
+        self.factors: FloatArray = np.zeros(n_clusters)
+        self.largest: FloatArray = np.full(n_clusters, largest)
         self._cut = np.zeros(n_clusters, dtype=bool)
         self._rates: FloatArray | None = None
 
@@ -33,16 +51,27 @@ class Stride:
         """Whether some cluster is still on its way to the first row."""
         return bool((self.factors > 1).any())
 
-    def look(self, tilt: Tilt, rates: FloatArray) -> None:
-        """Grow where the last step was cut and moved no row."""
-        if self._rates is not None:
-            rows = np.abs(rates - self._rates) / tilt.table.rate_steps[:, None]
-            still = self._cut & (rows.max(axis=0) < STILL)
-            shorter = np.maximum(self.factors / GROWTH, 1.0)
-            self.factors = np.where(still, self.factors * GROWTH, shorter)
-        self._rates = rates
+    def look(self, tilt: Tilt, rates: FloatArray) -> bool:
+        """Grow where the last step was cut and moved no row; True where one led too far."""
+        before, self._rates = self._rates, rates
+        if before is None:
+            return False
+        steps, moved = tilt.table.rate_steps[:, None], np.abs(rates - before)
+        too_many = TOO_MANY * before.max(axis=0) + TOO_MANY_ROWS * steps
+        too_far = (self.factors > 1) & (moved > too_many).any(axis=0)
+        if too_far.any():
+            shorter = np.maximum(self.factors / SHORTER, 1.0)
+            self.largest = np.where(too_far, shorter, self.largest)
+            self.factors = np.minimum(self.factors, self.largest)
+            self._rates = None
+            return True
+        still = self._cut & ((moved / steps).max(axis=0) < STILL)
+        longer = np.minimum(np.maximum(self.factors * GROWTH, 1.0), self.largest)
+        shorter = np.where(self.factors > GROWTH, self.factors / GROWTH, 0.0)
+        self.factors = np.where(still, longer, shorter)
+        return False
 
     def taken(self, old: Tilt, new: Tilt, reach: float) -> None:
         """Remember which clusters moved as far as they might; ``reach`` in units of logits."""
-        movement = old.movement(new.multipliers - old.multipliers, self.factors == 1)
-        self._cut = movement >= CUT * reach * self.factors
+        movement = old.movement(new.multipliers - old.multipliers, self.factors == 0)
+        self._cut = movement >= CUT * reach * np.maximum(self.factors, 1.0)

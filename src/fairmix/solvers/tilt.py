@@ -249,8 +249,9 @@ class Tilt:
         unit = self._unit(rates, totals, temperature)
         nearest = constraint.nearest(rates + unit * self.multipliers, unit)
         missing = np.abs(rates - nearest).max(axis=0)
-        if self.knowledge.free:
-            # A ratio is a matter of the rows of its cluster, however few.
+        if self.knowledge.free and self.aware:
+            # A ratio is a matter of the rows of its cluster, however few. Those of a small one of a
+            # blind map are not its own to choose, and exact tilts for it cost the others too much.
             missing = missing / np.clip(rates.mean(axis=0) * len(missing), SMALLEST, 1.0)
         return float(missing.max())
 
@@ -265,14 +266,14 @@ class Tilt:
     ) -> Tilt:
         """After a Newton step on the dual, cut so that no row moves by more than ``reach``.
 
-        ``reach`` is in temperatures. ``factors`` (K,): a cluster with more than one has no row near
-        it, so it is cut by itself, to so many reaches, and does not hold back the others.
+        ``reach`` is in temperatures. ``factors`` (K,): where it is more than zero, no row is near a
+        cluster, so it is cut by itself, to so many reaches, and does not hold back the others.
         """
         new = constraint.multipliers(self._model(rates, totals, temperature))
         step, most = new - self.multipliers, reach * temperature
-        if factors is None or not (factors > 1).any():
+        if factors is None or not factors.any():
             return self.at(self.multipliers + min(1.0, most / self.movement(step).max()) * step)
-        near = factors == 1
+        near = factors == 0
         if near.any() and not self.knowledge.free:
             shared = step[:, near].sum(axis=1, keepdims=True) / near.sum()
             if np.abs(shared / self.share[:, None]).max() > most:
