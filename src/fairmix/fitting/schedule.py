@@ -496,7 +496,7 @@ class Fit:
             )
             if walk.plain is not None:
                 smallest = np.exp(mixture.log_weights(walk.plain.theta).min())
-                if smallest * mixture.n_components < search.tiny:
+                if smallest * mixture.n_components < search.tiny and table.n_rows >= search.tiny_of:
                     self.plain.append(walk.plain)
             return end
 

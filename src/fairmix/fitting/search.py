@@ -82,10 +82,10 @@ class Search:
     towards_row : float
         How far a cluster is moved from that of a row towards the row itself. All the way, a
         covariance of its own would vanish.
-    tiny : float
-        Share of a mean cluster below which one is tiny. Each row that has to join one far from all
-        others is dear, and climbs may lose it; so labels of a start of an aware map that has one
-        are finished, too.
+    tiny, tiny_of : float, int
+        Share of a mean cluster below which one is tiny, in tables of so many rows. Each row that
+        has to join one far from all others is dear, and climbs may lose it; so labels of a start
+        of an aware map that has one are finished, too.
     """
 
     # Decision records 0019, 0023, 0026 and 0028 have what other numbers cost and bring.
@@ -113,6 +113,7 @@ class Search:
     looser: float = 0.1
     towards_row: float = 0.75
     tiny: float = 0.1
+    tiny_of: int = 500
 
     def iterations(self, recipe: Recipe, task: Task) -> int:
         """All iterations of a search."""

@@ -25,6 +25,7 @@ from typing import ClassVar, NamedTuple, Self, cast
 import numpy as np
 
 from fairmix.criteria import Criterion, Seminorm
+from fairmix.criteria.aggregates import SumOverClusters
 from fairmix.criteria.bounds import within
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray, Logits
@@ -45,7 +46,7 @@ from fairmix.solvers.polish import Polish
 from fairmix.solvers.quadratic import Bound, Constraint, Strength
 from fairmix.solvers.recorder import Recorder
 from fairmix.solvers.spending import spent
-from fairmix.solvers.stride import Stride
+from fairmix.solvers.stride import LARGEST, Stride
 from fairmix.solvers.tilt import Tilt
 from fairmix.tables import Rowlike
 
@@ -220,6 +221,11 @@ class Dual(ClimbOnly):
         )
 
     @property
+    def _longest_stride(self) -> float:
+        """None where clusters add up: all are at one bound, so none can be moved by itself."""
+        return 0.0 if isinstance(self.constraint.criterion, SumOverClusters) else LARGEST
+
+    @property
     def _final_temperature(self) -> float:
         return LABEL_TEMPERATURE if self.labels else self.temperature
 
@@ -250,7 +256,7 @@ class Dual(ClimbOnly):
         waited = lost = 0
         # Batches differ, and with them the values that follow.
         close = self.tol * (FINISHED if steps == 1 else 1.0)
-        reach, stride = REACH, Stride(mixture.n_components, largest=1.0)
+        reach, stride = REACH, Stride(mixture.n_components, min(1.0, self._longest_stride))
         for _ in range(self.max_iter):
             totals = tilt.table.softmax_pass(
                 tilt.sweep(logits, self.temperature, alpha=1.0 if one_pass else 0.0)
@@ -312,7 +318,7 @@ class Dual(ClimbOnly):
 
     def solved(self, tilt: Tilt, logits: Logits, temperature: float, goal: Goal) -> Tilt:
         """The tilt that solves the dual for fixed components, by Newton steps."""
-        stride, last, left = Stride(len(logits.b)), tilt, goal.steps
+        stride, last, left = Stride(len(logits.b), self._longest_stride), tilt, goal.steps
         for _ in range(LONGEST * goal.steps):
             totals = tilt.table.softmax_pass(tilt.sweep(logits, temperature, alpha=0.0))
             rates = tilt.rates(totals)
