@@ -364,7 +364,8 @@ def test_a_census_written_by_polars(client, tmp_path, capfd):
     assert far.groups_.tolist() == near.groups_.tolist() == ["female", "male"]
     assert far.feature_names_in_.tolist() == near.feature_names_in_.tolist()
     assert np.array_equal(far.predict(X).compute(), near.labels_)
-    steps = ("read", "measure", "cut", "look", "encoder", "e-step", "rates")
+    # So few rows are climbed at the client, in single precision; looks at labels are not.
+    steps = ("read", "measure", "cut", "look", "encoder", "rates")
     assert {f"fairmix {step}" for step in steps} <= prefixes(client)
     assert "poorly aligned" not in capfd.readouterr().err
 

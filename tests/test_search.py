@@ -234,7 +234,7 @@ def test_the_end_of_a_large_table_that_is_best_on_more_rows_goes_on(blobs):
     ]
     fit = schedule.Fit(None, schedule.SCHEDULE, np.random.default_rng(0))
     solver = SOLVERS["dual"].make(task())
-    (first,) = fit.screened(solver, found.objective, [ends])
+    ((first,),) = fit.screened(solver, found.objective, [ends])
     brief = solver.limited(schedule.SCHEDULE.search.look_iterations)
     want = [brief.climb(found.objective, Beginning(theta)) for theta in (good, bad)]
     assert want[0].objective > want[1].objective

@@ -26,6 +26,7 @@ from fairmix.criteria import (
     Seminorm,
     limit_of,
 )
+from fairmix.criteria.bounds import ROUNDING
 from fairmix.fitting.search import Search, Walk, few_rows, height
 from fairmix.fitting.starts import KMEANS_RUNS, START_ROWS, Level, Start, start
 from fairmix.input.columns import Columns
@@ -172,6 +173,12 @@ class Settings:
             criteria.append(aim.criterion(sizes, table.rate_steps[part]))
             levels.append(aim.level(sizes))
         if membership is None:
+            equal = criteria[0].conic and levels[0] <= ROUNDING
+            if equal and len(table.group_sizes) == 2 and self.on_labels:
+                # Equal rates but for one row of the larger group, as a gap of zero asks for them.
+                # Its multipliers add up to zero over the groups; those of ratios need not, and
+                # drift away where a cluster is far from all rows.
+                return CRITERIA["gap"], 0.0
             return criteria[0], levels[0]
         return EachAttribute.of(membership, criteria, levels), max(levels)
 
@@ -302,28 +309,33 @@ def solve(
     starts: Iterable[Beginning] = [] if warm is None else [Beginning(warm)]
     if solver.screens:
         near = fit.near(ground.rates)
+        single = mixture.family.takes_single
+        # What climbs see; the labels that follow are those of the rows as they are.
+        seen = near.sample(near.n_rows, fit.rng, single=True) if single else near
+        if objective.table is near:
+            objective = replace(objective, table=seen)
         if objective.fair_table is None:
             # Cold rates of few rows say less and less of those of all.
             solver = solver.closing()
         levels = []
         if warm is None:
-            single = mixture.family.takes_single
             levels = [few_rows(SCHEDULE.search, near, fit.rng, single=single)]
             found = fit.searched(recipe, task, mixture, levels[0])
+            if SCHEDULE.is_large(table):
+                # Each look at all rows takes long.
+                found = fit.screened(solver, Objective(mixture, seen), found)
             starts = [Beginning.at(end) for ends in found for end in ends]
         if SCHEDULE.is_large(objective.table):
-            if warm is None:
-                starts = fit.screened(solver, Objective(mixture, near), found)
-            starts = fit.approached(recipe, task, mixture, [*levels, near], starts)
+            starts = fit.approached(recipe, task, mixture, [*levels, seen], starts)
             if objective.fair_table is None:
                 # The rates of few rows are enough for the tilt; its last steps see all.
-                objective = replace(objective, fair_table=near)
+                objective = replace(objective, fair_table=seen)
     elif warm is None:
         starts = fit.starts(solver, objective, ground.starts)
     climbed = []
     for beginning in starts:
         most = None if solver.open_ended else solver.max_iter
-        with watch(most) as seen, _shown(settings, solver, table, seen) as callback:
+        with watch(most) as told, _shown(settings, solver, table, told) as callback:
             # Fresh, because batches remember the totals of the climb before.
             climbed.append(solver.climb(objective.fresh(), beginning, callback))
     if warm is not None and solver.screens:
@@ -504,15 +516,15 @@ class Fit:
 
     def screened(
         self, solver: Solver, objective: Objective, found: list[list[Solution]]
-    ) -> list[Beginning]:
+    ) -> list[list[Solution]]:
         """Of each search the end that is best on more rows."""
         brief = solver.limited(self.schedule.search.look_iterations)
         firsts = []
         for ends in found:
             if len(ends) > 1:
                 ends = [brief.climb(objective, Beginning.at(end)) for end in ends]
-            firsts.append(max(ends, key=height))
-        return [Beginning.at(end) for end in firsts]
+            firsts.append([max(ends, key=height)])
+        return firsts
 
     def near(self, table: Table) -> Table:
         """The table or, where it has many more rows than it takes, a sample of it."""

@@ -40,6 +40,7 @@ from fairmix.solvers._base import (
     Task,
     enough,
 )
+from fairmix.solvers.carrying import carried_over
 from fairmix.solvers.levelling import Levelling
 from fairmix.solvers.objective import Objective, Point
 from fairmix.solvers.polish import Polish
@@ -181,13 +182,13 @@ class Dual(ClimbOnly):
         logits = mixture.logits(theta)
         tilt = self._tilt(near, rough.multipliers, mixture)
         if self.labels:
-            tilt = self._cooled(tilt, logits)
+            tilt = self._cooled(tilt, logits, table)
         bound = self.constraint.bound
         polish = Polish(self.constraint.criterion, bound, self.labels, self._final_temperature)
         if table is near:
             look = polish.look(tilt, logits)
         else:
-            look = polish.carry_over(tilt, logits, table)
+            look = carried_over(polish, tilt, logits, table)
         if self.equal_weights:
             theta = _density_weights(mixture, near, theta)
         # The offsets take back what the density's weights add to the logits of the map. A row has
@@ -316,12 +317,23 @@ class Dual(ClimbOnly):
         """Parameters as the map sees them, with equal weights where it ignores them."""
         return mixture.with_equal_weights(theta) if self.equal_weights else theta
 
-    def solved(self, tilt: Tilt, logits: Logits, temperature: float, goal: Goal) -> Tilt:
-        """The tilt that solves the dual for fixed components, by Newton steps."""
+    def solved(
+        self,
+        tilt: Tilt,
+        logits: Logits,
+        temperature: float,
+        goal: Goal,
+        error: FloatArray | float = 0.0,
+    ) -> Tilt:
+        """The tilt that solves the dual for fixed components, by Newton steps.
+
+        ``error`` (M, K) is added to the rates: where the rows of the tilt are a sample, what those
+        of all rows have more.
+        """
         stride, last, left = Stride(len(logits.b), self._longest_stride), tilt, goal.steps
         for _ in range(LONGEST * goal.steps):
             totals = tilt.table.softmax_pass(tilt.sweep(logits, temperature, alpha=0.0))
-            rates = tilt.rates(totals)
+            rates = tilt.rates(totals) + error
             if stride.look(tilt, rates):
                 tilt = last
                 continue
@@ -336,14 +348,30 @@ class Dual(ClimbOnly):
             stride.taken(last, tilt, REACH * temperature)
         return tilt
 
-    def _cooled(self, tilt: Tilt, logits: Logits) -> Tilt:
-        """Follow the solution of the dual down to the temperature of labels."""
+    def _cooled(self, tilt: Tilt, logits: Logits, table: Rowlike) -> Tilt:
+        """Follow the solution of the dual down to the temperature of labels.
+
+        For all rows of a table, of which those of the tilt may be a sample.
+        """
         # Nearly always there after a climb; but components that were given may need a long way.
         tilt = self.solved(tilt, logits, self.temperature, Goal(COOLING[0][1], WARM_STEPS))
+        error: FloatArray | float = 0.0
+        if tilt.table is not table:
+            # Warm, because a cold tilt that has to change the rates by the sampling error finds few
+            # rows near a boundary, and moves those that are dear.
+            error = self._sampling_error(tilt, logits, table)
+            goal = Goal(COOLING[-1][1], WARM_STEPS)
+            tilt = self.solved(tilt, logits, self.temperature, goal, error)
         for temperature, accuracy in COOLING:
             if temperature < self.temperature:
-                tilt = self.solved(tilt, logits, temperature, Goal(accuracy, COOLING_STEPS))
+                tilt = self.solved(tilt, logits, temperature, Goal(accuracy, COOLING_STEPS), error)
         return tilt
+
+    def _sampling_error(self, tilt: Tilt, logits: Logits, table: Rowlike) -> FloatArray:
+        """What the rates of all rows have more than those of the tilt, (M, K)."""
+        sweep = tilt.sweep(logits, self.temperature, alpha=0.0, curved=False)
+        near, wide = (one.rates(one.table.softmax_pass(sweep)) for one in (tilt, tilt.on(table)))
+        return np.asarray(wide - near)
 
 
 def _density_weights(mixture: Mixture, table: Rowlike, theta: FloatArray) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -52,17 +52,13 @@ EASE = 0.9
 FAR = 40.0
 # Counts are products of rates and sizes: so far from whole they are the same.
 COUNT_ROUNDING = 1e-6
-# Passes over all rows before they are polished themselves, and the share of the bound to aim at:
-# a little less than all, because the sampling error does change a little with the tilt.
-ROUNDS = 4
-CAREFUL = 0.97
 
 
 class Look(NamedTuple):
     """What the rates that count are like at a tilt.
 
     ``gap`` is the value of the criterion, ``enough`` the largest one that meets the bound.
-    ``final``: an integer program has found the labels, and leaves nothing over.
+    ``final``: the last rows were counted, and nothing is left over.
     """
 
     tilt: Tilt
@@ -139,21 +135,6 @@ class Polish:
             return SOFT_GRAIN
         return self.criterion.resolution(rates, table.group_sizes, table.rate_steps)
 
-    def carry_over(self, tilt: Tilt, logits: Logits, table: Rowlike) -> Look:
-        """From the rows of the tilt, a sample, to all of a table, in few passes over them.
-
-        The rates of all rows differ from those of the sample by the sampling error, which hardly
-        changes with the tilt. So it is measured, and the tilt polished on the sample with it.
-        """
-        near, wide = self.look(tilt, logits), self.look(tilt.on(table), logits, curved=False)
-        for _ in range(ROUNDS):
-            if wide.gap <= self.bound:
-                return wide
-            careful = replace(self, bound=CAREFUL * self.bound, error=wide.rates - near.rates)
-            near = careful.run(logits, near)
-            wide = self.look(near.tilt.on(table), logits, curved=False)
-        return self.look(wide.tilt, logits)
-
     def run(self, logits: Logits, look: Look) -> Look:
         """The first tilt that meets the bound, else the one that comes closest.
 
@@ -163,10 +144,17 @@ class Polish:
         """
         target, reach, stride = self.bound, REACH, Stride(look.rates.shape[1])
         best = now = short = self._judged(look)
+        if best.final and best.met:
+            return best
         table = look.tilt.table
         grain = self._grain(best.rates + self.error, table)
         # Where the labels of a group depend on its own offsets only, its last rows are counted.
         countable = self.labels and look.tilt.countable
+        if countable and not best.met and best.gap <= self.bound + FEW_ROWS * grain:
+            # So near that only these rows have to move.
+            counted = self.counted(logits, best, stay=True)
+            if counted.met and counted.filled >= best.filled:
+                return counted
         if countable and self.criterion.conic and best.curved:
             # Each cluster ends on the edge of its cone, or within it, and not beyond.
             counted = self.counted(logits, best)
@@ -227,11 +215,15 @@ class Polish:
                 added[g] = found
         return self.look(tilt.moved(added), logits)
 
-    def counted(self, logits: Logits, look: Look) -> Look:
-        """Labels where a Newton step to the bound should bring them, to the last row."""
+    def counted(self, logits: Logits, look: Look, *, stay: bool = False) -> Look:
+        """Labels where a Newton step to the bound should bring them, to the last row.
+
+        ``stay``: without that step, so that they stay where they are but for the last rows.
+        """
         table, aim = look.tilt.table, Bound(self.criterion, self.bound)
-        rates = look.rates + self.error
-        ends = look.tilt.ends(rates, look.totals, self.temperature, aim)
+        rates = ends = look.rates + self.error
+        if not stay:
+            ends = look.tilt.ends(rates, look.totals, self.temperature, aim)
         if _whole(table):
             # Of a cone nothing is forgiven; a gap that whole rows cannot resolve is.
             bound = self.bound if self.criterion.conic else self._enough(rates, table)

@@ -112,10 +112,16 @@ def _halved(points: FloatArray, depth: int) -> IntArray:
     size = -(-n_rows // n_cells) * n_cells
     rows: IntArray = np.arange(size) % n_rows
     rows = rows.reshape(1, size)
+    # Around zero and of size one, so that single precision has digits enough for their spread.
+    columns = (points - points.mean(axis=0)).T
+    largest = np.abs(columns).max()
+    columns = np.ascontiguousarray(columns / (largest if largest > 0 else 1.0), dtype=np.float32)
     for _ in range(depth):
-        within = points[rows]
-        widest = within.var(axis=1).argmax(axis=1)
-        values = np.take_along_axis(within, widest[:, None, None], axis=2)[:, :, 0]
+        within = columns[:, rows.ravel()].reshape(len(columns), *rows.shape)
+        mean = within.mean(axis=2)
+        square = np.einsum("dcn,dcn->dc", within, within) / rows.shape[1]
+        widest = (square - mean**2).argmax(axis=0)
+        values = within[widest, np.arange(len(rows))]
         half = rows.shape[1] // 2
         order = np.argpartition(values, half, axis=1)
         rows = np.take_along_axis(rows, order, axis=1).reshape(-1, half)

@@ -273,7 +273,9 @@ class Table(OneBatch):
         ``single``: for passes in single precision, unless there are few.
         """
         drawn = self.store.sample(n_rows, rng, replace=replace)
-        single = single and drawn.n_rows >= SINGLE_ROWS
+        numeric = drawn.rows.numeric
+        is_single = numeric is not None and numeric.dtype == np.float32
+        single = single and not is_single and drawn.n_rows >= SINGLE_ROWS
         # All rows: what is encoded and remembered serves on.
         if drawn is self.store and not single:
             return self
