@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmix import FairLabels, fair_labels
+from fairmix.criteria import SmallestRatio
+from fairmix.repair.boxes import Boxes, Choice
+from fairmix.repair.program import Columns, Demand, Part, Program
 from repairs import Problem, least_of_whole_rows, problem, solve, uneven_problem
 from repetition import times
 
@@ -143,16 +147,49 @@ def test_a_cluster_that_must_grow_for_whole_rows() -> None:
 
 
 @pytest.mark.long
-def test_teams_of_clusters_find_cheaper_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_of_clusters_find_cheaper_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     given = uneven_problem(1000, 5, (2, 3), {"min_ratio": 0.9}, 2)
     got, best = found(given), solve(given, whole=False)
     assert best is not None
     assert meets(given, got.labels)
     assert got.cost <= 1.003 * best[0]
-    monkeypatch.setattr("fairmix.repair.whole.TEAMS", ())
+    monkeypatch.setattr("fairmix.repair.whole.MOST_PAIRS", 0)
     alone = found(given)
     assert alone.met
     assert got.cost < alone.cost
+
+
+@pytest.mark.parametrize("seed", [8, 9, 29, 93, 148])
+def test_rows_of_two_attributes_are_whole(seed: int) -> None:
+    # Each of 16 rows has groups of its own, and each cluster one row of every group: the labels are
+    # a Latin square. The best mixture of such squares is cheaper, but has parts of rows.
+    side, codes = 4, np.arange(16)
+    matrix = np.zeros((2 * side, len(codes)))
+    matrix[codes // side, codes] = matrix[side + codes % side, codes] = 1.0
+    sizes = matrix.sum(axis=1)
+    rule = SmallestRatio(np.ones(side), sizes[:side], 1 / sizes[:side])
+    parts = tuple(Part(slice(i, i + side), rule, 0.2) for i in (0, side))
+    cost = np.random.default_rng(seed).random((len(codes), side))
+    program = Program(
+        Demand(parts, matrix, sizes, 1 / sizes, side),
+        Columns(codes, cost, np.ones(cost.shape, dtype=bool)),
+        np.zeros((2 * side, side)),
+        codes,
+        np.ones(len(codes)),
+    )
+    one = np.ones((1, 2 * side))
+    menu = [Boxes(one, one)] * side
+    found = Choice(program, 1.0).whole(menu, 0.0)
+    assert found is not None
+    squares = product(permutations(range(side)), repeat=side)
+    best = min(
+        cost[codes, np.ravel(square)].sum()
+        for square in squares
+        if all(len(set(column)) == side for column in zip(*square, strict=True))
+    )
+    np.testing.assert_allclose(found.max(axis=1), 1.0)
+    np.testing.assert_allclose((found * cost).sum(), best)
+    assert Choice(program, 1.0).relaxed(menu, 30.0).cost < best - 1e-3
 
 
 FEW_RULES: list[dict[str, float]] = [
@@ -353,6 +390,18 @@ def test_one_group_is_refused_and_small_ones_are_not_judged() -> None:
     assert got.met is None
     assert got.verdict.word == "not judged"
     np.testing.assert_array_equal(got.labels, cost.argmin(axis=1))
+
+
+def test_a_group_without_a_rule_has_no_price() -> None:
+    # The memory of the answer was not set, so that labels depended on what had been there before.
+    sizes = np.array([90.0])
+    alone = Demand((), np.ones((1, 1)), sizes, 1 / sizes, 2)
+    for _ in range(3):
+        allowed, support = alone.allowed(np.array([[3.0, -3.0]]))
+        np.testing.assert_array_equal(allowed, 0.0)
+        assert support == 0.0
+        allowed[:] = 7.0
+        del allowed
 
 
 @pytest.mark.parametrize("rule", RULES[:3], ids=lambda rule: next(iter(rule)))

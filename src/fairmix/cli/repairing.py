@@ -172,8 +172,10 @@ class Repaired:
         found = self.found
         price = (
             f"Price: {found.price:.6g} in negative log-density, {found.price / len(self.old):.4g} "
-            f"a row. No labels under this rule are cheaper by more than {found.excess:.3g}."
+            "a row."
         )
+        if found.met:
+            price += f" No labels under this rule are cheaper by more than {found.excess:.3g}."
         lines.append(wrapped(price))
         lines += ["", *self.before.lines("Before:"), *self.after.lines("After: ")]
         return "\n".join(lines)

@@ -45,7 +45,7 @@ WHOLE = 1e-9
 # Boxes of each cluster: at first, and more of them in each round.
 NEAREST, MORE = 30, 20
 # Those of the integer program: where so few do not fit together, more of them.
-KEPT = (25, 80)
+KEPT = (16, 80)
 # Rounds that add boxes; the last ones hardly change the value.
 ROUNDS = 15
 # A box is missing where it would gain more than this, in units of the scale.
@@ -162,12 +162,12 @@ class Menu:
         both = zip(self._price(k, prices), self._far(k, counts), strict=True)
         return self._grown(self._best(k, [price + far for price, far in both], most)[0])
 
-    def of_team(self, team: Sequence[int], prices: Prices, counts: Array, most: int) -> list[Boxes]:
-        """Promising boxes for some clusters, and those that hold their counts; others stay."""
+    def of_pair(self, pair: Sequence[int], prices: Prices, counts: Array, most: int) -> list[Boxes]:
+        """Promising boxes for two clusters, and those that hold their counts; others stay."""
         found = []
         for k in range(len(self.boxes)):
             here = counts[None, :, k]
-            if k not in team:
+            if k not in pair:
                 found.append(Boxes(here, here))
                 continue
             found.append(self._holding(k, here).joined(self._promising(k, prices, counts, most)))
@@ -421,6 +421,51 @@ class Choice:
             ],
             options={"mip_rel_gap": near, "node_limit": NODES},
         )
+        if found.x is None:
+            return None
+        parts = self._parts(found.x)
+        if len(self.program.demand.parts) == 1 or _is_whole(parts):
+            return parts
+        chosen = np.split(found.x[n_parts:-1], np.cumsum([len(one.low) for one in menu])[:-1])
+        boxes = [one.take([own.argmax()]) for one, own in zip(menu, chosen, strict=True)]
+        whole = self._whole_rows(boxes, rest)
+        return parts if whole is None else whole
+
+    def _whole_rows(self, boxes: Sequence[Boxes], rest: float) -> Array | None:
+        """Whole rows whose counts are in one given box for each cluster.
+
+        Several attributes divide rows even where their own counts are whole. Rows of one code count
+        alike for all attributes, so they are whole where their counts are.
+        """
+        program, n_clusters = self.program, self.program.demand.n_clusters
+        rows, clusters = program.pairs
+        codes, own = np.unique(program.codes, return_inverse=True)
+        n_open, n_parts, n_counts = len(program.columns.rows), len(rows), len(codes) * n_clusters
+        counted = sparse.csr_array(
+            (np.ones(n_parts), (own[rows] * n_clusters + clusters, np.arange(n_parts))),
+            shape=(n_counts, n_parts),
+        )
+        groups = sparse.kron(program.demand.matrix[:, codes], sparse.eye_array(n_clusters))
+        fixed = program.fixed.ravel() / self.row
+        low, high = (np.vstack(ends).T.ravel() - fixed for ends in zip(*boxes, strict=True))
+        cost = np.concatenate([program.costs, np.zeros(n_counts), [rest]])
+        top = np.concatenate([np.ones(n_parts), np.full(n_counts, np.inf), [1.0]])
+        left: list[list[Any]] = [
+            [counted, -sparse.eye_array(n_counts), None],
+            [None, groups, None],
+            [self._rows[1], None, sparse.csr_array((n_open, 1))],
+        ]
+        found = milp(
+            cost,
+            integrality=np.repeat([0, 1, 0], [n_parts, n_counts, 1]),
+            bounds=Bounds(np.append(np.zeros(n_parts + n_counts), 1.0), top),
+            constraints=LinearConstraint(
+                sparse.block_array(left, format="csr"),
+                np.concatenate([np.zeros(n_counts), low, np.ones(n_open)]),
+                np.concatenate([np.zeros(n_counts), high, np.ones(n_open)]),
+            ),
+            options={"mip_rel_gap": NEARER, "node_limit": NODES},
+        )
         return None if found.x is None else self._parts(found.x)
 
     def mixed(self, menu: Menu, boxes: list[Boxes]) -> tuple[Relaxed, list[Boxes]]:
@@ -451,3 +496,7 @@ class Choice:
 def _wider(matrix: Any) -> Any:
     """With a column for a constant."""
     return sparse.hstack([matrix, sparse.csr_array((matrix.shape[0], 1))], format="csr")
+
+
+def _is_whole(parts: Array) -> bool:
+    return bool(parts.max(axis=1).min(initial=1.0) >= 1 - BEYOND)

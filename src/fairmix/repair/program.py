@@ -62,7 +62,8 @@ class Demand:
 
         The support is the largest ``<multipliers, r>`` of rates that the rules allow.
         """
-        out, support = np.empty_like(multipliers), 0.0
+        # Groups without a rule, as a single one, have no price.
+        out, support = np.zeros_like(multipliers), 0.0
         for part in self.parts:
             own = multipliers[part.groups]
             if part.criterion.conic and part.level <= ROUNDING:

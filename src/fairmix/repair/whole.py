@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, cycle, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,24 +40,15 @@ MUCH = 1e-5
 TOLERANCES = (0.0, 1e-5)
 
 
-class Teams(NamedTuple):
-    """Clusters that exchange rows while all others stay: an integer program for each team.
-
-    ``much`` is what must be left to gain, as a share of what all rows cost, for a team to be worth
-    its time; ``boxes`` of each cluster and ``moves`` of rows are as many as it solves quickly.
-    """
-
-    size: int
-    much: float
-    boxes: int
-    moves: int
-
-
-# Pairs take about a tenth of a second; teams of three find what pairs do not, and take ten times
-# as long where two attributes have a ratio.
-TEAMS = (Teams(2, 5e-4, 30, 6), Teams(3, 2e-3, 12, 4))
-# Programs of teams of one size at most.
-MOST_TEAMS = 60
+# A program of boxes has no moves that cost more than this beyond the multipliers, in units of the
+# scale. Those of good labels cost 0.4 at most in the hardest problems that were looked at, and two
+# attributes have twice as many columns without the limit, and take twice as long. Where nothing is
+# found with it, there is none.
+DEAREST = (0.5, np.inf)
+# What must be left to gain, as a share of what all rows cost, for pairs of clusters to exchange
+# rows while all others stay; boxes of each and moves of rows, as many as take about a tenth of a
+# second; and pairs at most.
+MUCH_LEFT, PAIR_BOXES, PAIR_MOVES, MOST_PAIRS = 5e-4, 30, 6, 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,9 +227,24 @@ class Whole:
         menu = Menu.of(self.demand, near, self._row)
         if menu is None:
             return None
+        for dearest in DEAREST:
+            found = self._chosen(labels, every, near, menu, dearest)
+            if found is not None:
+                return found
+        return None
+
+    def _chosen(
+        self,
+        labels: NDArray[np.int32],
+        every: Columns,
+        near: Near,
+        menu: Menu,
+        dearest: float,
+    ) -> NDArray[np.int32] | None:
+        """The same of moves that are not too dear."""
         boxes, least = menu.nearest(near.mass), np.inf
         for _ in range(CENTRES):
-            chosen = self._moves(every, labels, BOX_MOVES)
+            chosen = self._moves(every, labels, BOX_MOVES, dearest=dearest)
             mass = self.rowset.mass(self.demand, labels)
             choice = Choice(Program.of(self.demand, self.rowset, chosen, labels, mass), self._row)
             relaxed, boxes = choice.mixed(menu, boxes)
@@ -261,23 +267,22 @@ class Whole:
     def _improved(
         self, labels: NDArray[np.int32], every: Columns, menu: Menu, prices: Prices, least: float
     ) -> NDArray[np.int32]:
-        """Labels that teams of clusters find better; ``least`` is the cost of the mixture."""
+        """Labels that pairs of clusters find better; ``least`` is the cost of the mixture."""
         n_clusters = self.demand.n_clusters
         if len(labels) * n_clusters > ALL_COLUMNS:
             # Of so many rows, whole ones cost next to nothing.
             return labels
-        cost = self.rowset.cost(labels)
-        for kind in TEAMS:
-            teams, in_vain = list(combinations(range(n_clusters), kind.size)), 0
-            for team in islice(cycle(teams), MOST_TEAMS):
-                if in_vain == len(teams) or cost - least < kind.much * (least + self._units):
-                    break
-                new = self._exchanged(labels, every, menu, prices, team, kind)
-                new_cost = np.inf if new is None else self.rowset.cost(new)
-                if new is not None and new_cost < cost - MUCH * self._units:
-                    labels, cost, in_vain = new, new_cost, 0
-                else:
-                    in_vain += 1
+        cost, in_vain = self.rowset.cost(labels), 0
+        pairs = list(combinations(range(n_clusters), 2))
+        for pair in islice(cycle(pairs), MOST_PAIRS):
+            if in_vain == len(pairs) or cost - least < MUCH_LEFT * (least + self._units):
+                break
+            new = self._exchanged(labels, every, menu, prices, pair)
+            new_cost = np.inf if new is None else self.rowset.cost(new)
+            if new is not None and new_cost < cost - MUCH * self._units:
+                labels, cost, in_vain = new, new_cost, 0
+            else:
+                in_vain += 1
         return labels
 
     def _exchanged(
@@ -286,15 +291,14 @@ class Whole:
         every: Columns,
         menu: Menu,
         prices: Prices,
-        team: Sequence[int],
-        kind: Teams,
+        pair: Sequence[int],
     ) -> NDArray[np.int32] | None:
-        """Labels after a team of clusters has exchanged rows; None where none meet the rules."""
-        own = every.only(np.flatnonzero(np.isin(labels[every.rows], team)))
-        chosen = self._moves(own, labels, kind.moves, team)
+        """Labels after a pair of clusters has exchanged rows; None where none meet the rules."""
+        own = every.only(np.flatnonzero(np.isin(labels[every.rows], pair)))
+        chosen = self._moves(own, labels, PAIR_MOVES, dearest=DEAREST[0], to=pair)
         mass = self.rowset.mass(self.demand, labels)
         choice = Choice(Program.of(self.demand, self.rowset, chosen, labels, mass), self._row)
-        boxes = menu.of_team(team, prices, np.asarray(mass / self._row), kind.boxes)
+        boxes = menu.of_pair(pair, prices, np.asarray(mass / self._row), PAIR_BOXES)
         rest = self.rowset.cost(labels, chosen.rows) + self._units
         parts = choice.whole(boxes, rest, NEARER)
         if parts is None:
@@ -346,13 +350,23 @@ class Whole:
         return np.asarray((member * self.rowset.weight[columns.rows]) @ more)
 
     def _moves(
-        self, columns: Columns, labels: IntArray, most: int, to: Sequence[int] | None = None
+        self,
+        columns: Columns,
+        labels: IntArray,
+        most: int,
+        *,
+        dearest: float = np.inf,
+        to: Sequence[int] | None = None,
     ) -> Columns:
-        """The cheapest moves of rows of each code from each cluster to each other one, or some."""
+        """The cheapest moves of rows of each code from each cluster to each other one, or some.
+
+        None has a cluster that costs more than ``dearest`` beyond the multipliers.
+        """
         own, each = labels[columns.rows], np.arange(len(columns.rows))
         codes = self.rowset.codes[columns.rows]
         costs = columns.costs + self.demand.offsets(self.multipliers)[codes]
         dearer = costs - costs[each, own][:, None]
+        beyond = costs - costs.min(axis=1)[:, None]
         cells = codes.astype(np.intp) * self.demand.n_clusters + own
         allowed = np.zeros(costs.shape, dtype=bool)
         for k in range(self.demand.n_clusters) if to is None else to:
@@ -360,7 +374,7 @@ class Whole:
             _, first, sizes = np.unique(cells[order], return_index=True, return_counts=True)
             # The place of each row among those of its cell.
             place = np.arange(len(order)) - np.repeat(first, sizes)
-            allowed[order[place < most], k] = True
+            allowed[order[(place < most) & (beyond[order, k] <= dearest)], k] = True
         allowed[each, own] = True
         open_rows = np.flatnonzero(allowed.sum(axis=1) > 1)
         return replace(columns, allowed=allowed).only(open_rows)
