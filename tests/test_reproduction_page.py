@@ -9,7 +9,7 @@ import pytest
 
 from fairmix.reproduction import ENTRIES, Settings, paper
 from fairmix.reproduction import methods as m
-from fairmix.reproduction.entries.fronts import cheaper_than_sfc
+from fairmix.reproduction.entries.fronts import cheaper_than_sfc, competitive
 from fairmix.reproduction.page import documents, render, table
 from fairmix.reproduction.records import Records, cheapest, cost_at, fairest, front
 from fairmix.reproduction.result import FAILS, FOR_US, HOLDS, Claim, measured
@@ -146,6 +146,15 @@ def test_claim_about_sfc_follows_the_costs(
 
 
 @pytest.mark.parametrize(
+    ("cost", "words"), [(20, "0.500 times"), (9.9997, "1.00003 times"), (9.9, "1.010 times")]
+)
+def test_ratios_near_one_have_more_digits(line: Records, cost: float, words: str) -> None:
+    known = {point.unit: point.runs[0] for point in line}
+    claim = competitive(Records({**known, fit(m.VFC): numbers(cost, 0.2, 0.1)}), VIEW)
+    assert claim.figures == f"FMC-EM costs {words} as much as VFC at its Delta."
+
+
+@pytest.mark.parametrize(
     ("holds", "ours", "words"),
     [
         (True, False, "holds"),
@@ -230,6 +239,7 @@ def test_page_sums_up_the_claims() -> None:
     assert "Of 2 claims of the paper, 0 hold as printed, 1 hold for our methods" in text
     assert "1 do not hold." in text
     assert "- Run quick, 1 seed: fca-table." in text
+    assert "- A quick run has fewer strengths" in text
     # The worst part decides, and has its figures there.
     assert (
         "| [C](#fca-table) | **does not hold**; holds for Adult | Bank: F of Bank. |\n"

@@ -140,6 +140,11 @@ def _summary(found: Sequence[dict[str, Any]]) -> list[str]:
         words = f"{document['settings']['mode']}, {seeds} seed{'s' if seeds > 1 else ''}"
         runs.setdefault(words, []).append(document["entry"])
     lines += [f"- Run {words}: {', '.join(entries)}." for words, entries in runs.items()]
+    if any(document["settings"]["mode"] == "quick" for document in found):
+        lines.append(
+            "- A quick run has fewer strengths, fewer steps of FMC-GD or fewer rows than the "
+            "paper: see [Words](#words)."
+        )
     missing = [document["entry"] for document in found if not document["complete"]]
     if missing:
         lines.append(f"- Not complete: {', '.join(missing)}.")
