@@ -34,6 +34,10 @@ CATEGORIES = 64
 # rows of 20,000 columns took 23 GB), so beyond it L-BFGS takes over, whose memory and time grow
 # with the rows and columns themselves.
 NEWTON_COEFFICIENTS = 2048
+# A regression begins with one row of so many, if these are so many for each coefficient: with 189
+# columns and 50,000 rows, 6 of its 11 steps are then those of a tenth of the rows.
+FIRST_OF = 10
+FIRST_ROWS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,12 +250,17 @@ def _regression(
     if n_groups > FEW_GROUPS or n_coefficients > NEWTON_COEFFICIENTS:
         how = {"solver": "lbfgs", "tol": 1e-5, "max_iter": 200}
     # The default penalty of scikit-learn, which fades as rows add up.
-    regression = LogisticRegression(C=1.0, **how)
+    regression = LogisticRegression(C=1.0, warm_start=True, **how)
     with warnings.catch_warnings():
         # A model that is not at its end yet is one, too; what counts are the rates of real groups.
         warnings.simplefilter("ignore", ConvergenceWarning)
         # Nor is a group per row a mistake.
         warnings.filterwarnings("ignore", message="The number of unique classes")
+        few = slice(None, None, FIRST_OF)
+        enough = len(X) >= FIRST_OF * FIRST_ROWS * n_coefficients
+        if enough and len(np.unique(groups[few])) == n_groups:
+            # Most steps of the way need no more rows, and the end is the same.
+            regression.fit(X[few], groups[few], None if weight is None else weight[few])
         regression.fit(X, groups, sample_weight=weight)
     coefficients, intercepts = regression.coef_, regression.intercept_
     # Of two groups scikit-learn gives the scores of the second only.

@@ -109,6 +109,11 @@ class Polish:
     temperature: float
     error: FloatArray | float = 0.0
 
+    @property
+    def sampled(self) -> bool:
+        """Whether the rows are a sample, whose error is added to their rates."""
+        return isinstance(self.error, np.ndarray)
+
     def look(self, tilt: Tilt, logits: Logits, *, curved: bool = True) -> Look:
         """One pass at the tilt; ``curved`` where a step may follow."""
         totals = tilt.table.softmax_pass(
@@ -249,7 +254,7 @@ class Polish:
     def _edges(self, tilt: Tilt) -> Edges | None:
         """What an integer program would ask of the labels; None where there is none for them."""
         table, criterion = tilt.table, self.criterion
-        exact = self.labels and tilt.aware and not isinstance(self.error, np.ndarray)
+        exact = self.labels and tilt.aware and not self.sampled
         if not (exact and isinstance(criterion, EachAttribute) and np.isfinite(self.bound)):
             return None
         if not _whole(table):

@@ -56,8 +56,8 @@ def spent(polish: Polish, logits: Logits, look: Look) -> Look:
             length /= 2
         else:
             break
-    if polish.labels and best.met:
-        # What is left is a few rows, which a Newton step cannot see.
+    if polish.labels and best.met and not polish.sampled:
+        # What is left is a few rows, which a Newton step cannot see; those of a sample are others.
         counted = best.tilt.countable
         now = polish.counted(logits, best) if counted else polish.searched(logits, best)
         best = now if _rank(now) > _rank(best) else best

@@ -295,6 +295,7 @@ def _united(near: Near, labels: IntArray, left: FloatArray) -> IntArray | None:
     twins = np.flatnonzero(np.bincount(sets)[sets] > 1)
     numbers = np.unique(sets[twins], return_inverse=True)[1]
     grain = float(near.weight.max(initial=0.0)) - 1e-9
+    alike = bool((near.weight == 1).all())
 
     def apart(labels: IntArray) -> IntArray:
         """Of each set of equal rows, those that are not where most of them are."""
@@ -313,6 +314,9 @@ def _united(near: Near, labels: IntArray, left: FloatArray) -> IntArray | None:
         leads = _leads(near.scores, labels)
         found: list[tuple[float, float, IntArray, FloatArray]] = []
         for start, end in itertools.permutations(range(len(left)), 2):
+            if alike and (left[start] - 1 < -grain or left[end] + 1 > grain):
+                # A row less or more would be one too many.
+                continue
             path = _shortest_path(leads, start, end)
             if path is None:
                 continue
