@@ -56,7 +56,7 @@ def test_a_fit_tells_its_callbacks(settings):
     assert journal.life == ["setup", "teardown"]
     assert sorted(journal.begun) == sorted(journal.ended)
     assert journal.begun[0] == journal.ended[-1] == "fit"
-    # A blind map is climbed from the ends of two searches.
+    # A blind map is climbed from the ends of several searches.
     walks = SCHEDULE.search.walks_blind if settings == {"max_gap": 0.05} else 1
     assert journal.begun.count("climb") == settings.get("n_init", 1) * walks
     assert journal.begun.count("iteration") >= model.n_iter_

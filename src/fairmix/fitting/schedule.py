@@ -320,8 +320,9 @@ def solve(
         levels = []
         if warm is None:
             levels = [few_rows(SCHEDULE.search, near, fit.rng, single=single)]
-            found = fit.searched(recipe, task, mixture, levels[0])
-            if SCHEDULE.is_large(table):
+            large = SCHEDULE.is_large(table)
+            found = fit.searched(recipe, task, mixture, levels[0], large=large)
+            if large:
                 # Each look at all rows takes long.
                 found = fit.screened(solver, Objective(mixture, seen), found)
             starts = [Beginning.at(end) for ends in found for end in ends]
@@ -342,14 +343,18 @@ def solve(
         # A climb may end where labels fare worse than at its start, which is a point seen, too.
         stayed = solver.limited(1).climb(objective.fresh(), Beginning(warm, climbed[0].multipliers))
         climbed.append(replace(climbed[0], theta=stayed.theta, multipliers=stayed.multipliers))
-    elif solver.screens and near is table and task.aware:
-        # As they are: most iterations of a climb would move them.
-        climbed += [solver.limited(1).climb(objective.fresh(), plain) for plain in fit.plain]
+    elif solver.screens and near is table:
+        # Values of climbs on all rows tell the best ends well enough to leave out the others.
+        climbed = sorted(climbed, key=height, reverse=True)
+        climbed = climbed[: settings.n_init * SCHEDULE.search.finished]
+        if task.aware:
+            # As they are: most iterations of a climb would move them.
+            climbed += [solver.limited(1).climb(objective.fresh(), plain) for plain in fit.plain]
     elif solver.screens and near is not table and len(climbed) > 1:
         # Labels of few rows choose, for each look at all of them takes long.
         climbed = [max(climbed, key=lambda rough: solver.finish(mixture, rough, near, near).rank)]
-    # Else all of them are finished before one is chosen: whether a bound is met on all rows shows
-    # only then.
+    # Else several are finished before one is chosen: whether a bound is met on all rows shows only
+    # then.
     done = [solver.finish(mixture, rough, near, table) for rough in climbed]
     return max(done, key=lambda solution: solution.rank)
 
@@ -492,12 +497,17 @@ class Fit:
         return Beginning.at(solver.climb(Objective(mixture, near), Beginning.at(best)))
 
     def searched(
-        self, recipe: Recipe, task: Task, mixture: Mixture, table: Table
+        self, recipe: Recipe, task: Task, mixture: Mixture, table: Table, *, large: bool
     ) -> list[list[Solution]]:
-        """The ends of ``n_init`` searches on few rows, each of one or more walks."""
+        """The ends of ``n_init`` searches on few rows, each of one or more walks.
+
+        ``large``: for a table of many more rows.
+        """
         search, small = self.schedule.search, Objective(mixture, table)
         runs = search.runs_aware if task.aware else search.runs_blind
-        n_walks = search.walks_aware if task.aware else search.walks_blind
+        n_walks = search.walks_large if large else search.walks_blind
+        if task.aware:
+            n_walks = search.walks_aware
 
         def walk() -> Solution:
             walk = Walk(search, recipe, task, small, table, self.rng)

@@ -44,10 +44,12 @@ class Search:
         variance is lost.
     rows : int
         Else so many of them are drawn, at most.
-    walks_aware, walks_blind : int
-        Searches of a fit, each from starts of its own. Few points rank their ends by chance, so the
-        labels of all of them are finished, or those of large tables climbed on more rows, before
-        one is chosen.
+    walks_aware, walks_blind, walks_large : int
+        Searches of a fit, each from starts of its own; the last, of a blind fit of a large table.
+        Few points rank their ends by chance, so all of them are climbed on all rows, or those of
+        large tables on more rows.
+    finished : int
+        Of these ends so many, the best, are finished before one is chosen by its labels.
     levels : tuple of float
         Starts, which share half of all iterations: of each, the share of what groups tell of the
         rows that is taken from them before k-means (`fairmix.fitting.starts.Level`).
@@ -88,13 +90,15 @@ class Search:
         of an aware map that has one are finished, too.
     """
 
-    # Decision records 0019, 0023, 0026 and 0028 have what other numbers cost and bring.
+    # Decision records 0019, 0023, 0026, 0028 and 0032 have what other numbers cost and bring.
     points: int = 6_144
     widest: float = 0.2
     # One block.
     rows: int = 16_384
     walks_aware: int = 1
-    walks_blind: int = 2
+    walks_blind: int = 5
+    walks_large: int = 3
+    finished: int = 2
     levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
     runs_aware: int = 5
     runs_blind: int = 1
@@ -102,7 +106,7 @@ class Search:
     settle_iterations: int = 15
     move_iterations: int = 18
     climbs_aware: float = 0.5
-    climbs_blind: float = 0.7
+    climbs_blind: float = 0.42
     least_gain: float = 1e-4
     patience: int = 15
     failures: int = 8

@@ -77,6 +77,15 @@ def hard_labels(block: Block, logit_map: LogitMap) -> IntArray:
     return out
 
 
+def label_masses(block: Block, labels: IntArray, n_clusters: int) -> FloatArray:
+    """Weight of each group in each cluster, (M, K); rows aside belong to no group."""
+    n_codes = block.n_indicators if block.membership is None else block.membership.n_cells
+    # Codes may have 8 bits, which the product would overflow.
+    cells = block.groups * np.intp(n_clusters) + labels
+    counts = np.bincount(cells, block.weight, n_codes * n_clusters).astype(np.float64)
+    return block.sums_by_group(counts.reshape(n_codes, n_clusters))
+
+
 def _first_largest(scores: FloatArray) -> IntArray:
     """The first of the largest entries of each column, as argmax gives, six times as fast."""
     n_clusters = len(scores)

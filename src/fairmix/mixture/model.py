@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmix.input.columns import Columns
-from fairmix.kernels import LogitMap, forward, hard_labels, log_densities
+from fairmix.kernels import LogitMap, forward, hard_labels, label_masses, log_densities
 from fairmix.kernels.totals import Block, FloatArray, IntArray, Logits, Membership, Rows
 from fairmix.mixture.mixture import Mixture
 from fairmix.mixture.propensity import Propensity
@@ -40,13 +40,7 @@ class Assignment:
         """Labels (n,) or none, and the masses (M, K)."""
         crisp, soft = self._maps
         labels = hard_labels(block, crisp)
-        n_codes = block.n_indicators if block.membership is None else block.membership.n_cells
-        size = (n_codes, len(self.logits.b))
-        # Codes may have 8 bits, which the product would overflow.
-        cells = block.groups * np.intp(size[1]) + labels
-        counts = np.bincount(cells, block.weight, size[0] * size[1]).reshape(size)
-        # Rows aside have labels, too, but belong to no rate.
-        hard = block.sums_by_group(counts.astype(np.float64))
+        hard = label_masses(block, labels, len(self.logits.b))
         mass = forward(block, soft, likelihood=False).mass
         assert mass is not None
         return labels if self.labels else labels[:0], hard, mass

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fairmix.criteria import Criterion, EachAttribute, Edges
 from fairmix.criteria.bounds import within
-from fairmix.kernels import Sweep
-from fairmix.kernels.totals import FloatArray, Logits, Totals
+from fairmix.kernels import LogitMap, hard_labels, label_masses
+from fairmix.kernels.totals import Block, FloatArray, Logits, Totals
 from fairmix.solvers.boundary import boundary_offsets
 from fairmix.solvers.counts import Counts, apportioned
 from fairmix.solvers.program import program_offsets
@@ -83,6 +83,18 @@ class Look(NamedTuple):
     def curved(self) -> bool:
         """Whether the pass says how a step would change the rates."""
         return self.totals.curvature.size > 0
+
+
+@dataclass(frozen=True, eq=False)
+class HardMasses:
+    """Weight of each group in each cluster by the labels of a block, and nothing soft."""
+
+    logit_map: LogitMap
+
+    def __call__(self, block: Block) -> FloatArray:
+        """(M, K)."""
+        labels = hard_labels(block, self.logit_map)
+        return label_masses(block, labels, len(self.logit_map.logits.b))
 
 
 @dataclass(frozen=True)
@@ -286,8 +298,8 @@ class Polish:
         table = best.tilt.table
         if not self.labels or not best.met:
             return 0.0
-        sweep = Sweep(logits, offsets, alpha=0.0, likelihood=False, hard=True, rough=True)
-        rates = best.tilt.hard_rates(table.softmax_pass(sweep))
+        masses = sum(table.each(HardMasses(LogitMap(logits, offsets))))
+        rates = np.asarray(masses / table.group_sizes[:, None])
         beyond = self.criterion.value(rates) - self._enough(rates, table)
         return beyond if beyond > ROUNDING else 0.0
 
