@@ -122,9 +122,9 @@ def test_a_fit_of_condensed_rows_meets_its_bound_on_all(monkeypatch):
     seen = []
     searched = schedule.Fit.searched
 
-    def spy(self, recipe, task, mixture, table):
+    def spy(self, recipe, task, mixture, table, *, large):
         seen.append(table)
-        return searched(self, recipe, task, mixture, table)
+        return searched(self, recipe, task, mixture, table, large=large)
 
     monkeypatch.setattr(schedule.Fit, "searched", spy)
     model = FairMixture(3, max_gap=0.01, random_state=0).fit(X, sensitive_features=groups)

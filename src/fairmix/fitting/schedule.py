@@ -505,7 +505,9 @@ class Fit:
         """
         search, small = self.schedule.search, Objective(mixture, table)
         runs = search.runs_aware if task.aware else search.runs_blind
-        n_walks = search.walks_large if large else search.walks_blind
+        # Points are few, and so are the rows of a small table.
+        dear = large or table.n_rows > 2 * search.points
+        n_walks = search.walks_dear if dear else search.walks_blind
         if task.aware:
             n_walks = search.walks_aware
 

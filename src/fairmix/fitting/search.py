@@ -26,7 +26,7 @@ import numpy as np
 
 from fairmix.fitting.starts import Level, row_sums
 from fairmix.kernels import Sweep
-from fairmix.kernels.totals import FloatArray, Logits, Rows
+from fairmix.kernels.totals import FloatArray, IntArray, Logits, Rows
 from fairmix.mixture.mixture import Mixture
 from fairmix.solvers import Beginning, Recipe, Solution, Solver, Task
 from fairmix.solvers.objective import Objective
@@ -44,10 +44,10 @@ class Search:
         variance is lost.
     rows : int
         Else so many of them are drawn, at most.
-    walks_aware, walks_blind, walks_large : int
-        Searches of a fit, each from starts of its own; the last, of a blind fit of a large table.
-        Few points rank their ends by chance, so all of them are climbed on all rows, or those of
-        large tables on more rows.
+    walks_aware, walks_blind, walks_dear : int
+        Searches of a fit, each from starts of its own; the last, of a blind fit of a large table,
+        or of rows too wide to be points, where each takes long. Few points rank their ends by
+        chance, so all of them are climbed on all rows, or those of large tables on more rows.
     finished : int
         Of these ends so many, the best, are finished before one is chosen by its labels.
     levels : tuple of float
@@ -97,7 +97,7 @@ class Search:
     rows: int = 16_384
     walks_aware: int = 1
     walks_blind: int = 5
-    walks_large: int = 3
+    walks_dear: int = 3
     finished: int = 2
     levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
     runs_aware: int = 5
@@ -138,6 +138,7 @@ class Walk:
     table: Table
     rng: np.random.Generator
     rows: Rows = field(init=False)
+    counted: IntArray = field(init=False)
     known: FloatArray = field(init=False)
     left: int = field(init=False)
     plain: Beginning | None = field(init=False, default=None)
@@ -146,7 +147,11 @@ class Walk:
         # A sample in memory is one batch, whatever the rows that follow.
         self.task = replace(self.task, n_batches=1, patience=self.policy.patience)
         # All of them, so nothing is drawn; where they were elsewhere, they are in memory now.
-        self.rows = self.table.store.sample(self.table.n_rows, self.rng).rows
+        store = self.table.store.sample(self.table.n_rows, self.rng)
+        self.rows = store.rows
+        weight = np.ones(store.n_rows) if store.weight is None else store.weight
+        # What rows of weight zero hold must not matter.
+        self.counted = np.flatnonzero(weight)
         self.known = known_groups(self.table)
         self.left = self.policy.iterations(self.recipe, self.task)
 
@@ -204,7 +209,7 @@ class Walk:
     def _swap(self, best: Solution) -> Beginning:
         at = Beginning.at(best)
         cluster = int(self.rng.integers(self.mixture.n_components))
-        number = int(self.rng.integers(self.table.n_rows))
+        number = int(self.rng.choice(self.counted))
         row, sums = self.rows.take(np.array([number])), self._solver().expect(self.objective, at)
         shape = (len(self.known), self.mixture.n_components)
         multipliers = np.zeros(shape) if at.multipliers is None else at.multipliers.copy()
