@@ -56,8 +56,10 @@ def test_a_fit_tells_its_callbacks(settings):
     assert journal.life == ["setup", "teardown"]
     assert sorted(journal.begun) == sorted(journal.ended)
     assert journal.begun[0] == journal.ended[-1] == "fit"
-    # A blind map is climbed from the ends of several searches.
-    walks = SCHEDULE.search.walks_blind if settings == {"max_gap": 0.05} else 1
+    # A map with labels of a rule is climbed from the ends of several searches.
+    aware = settings.get("assignment") == "aware"
+    searched = "solver" not in settings and "max_gap" in settings
+    walks = SCHEDULE.search.walks(aware=aware, dear=False) if searched else 1
     assert journal.begun.count("climb") == settings.get("n_init", 1) * walks
     assert journal.begun.count("iteration") >= model.n_iter_
     assert journal.data == (X, GROUPS)

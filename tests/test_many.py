@@ -14,6 +14,7 @@ from fairmix.criteria import CRITERIA
 from fairmix.criteria.aggregates import LargestOverClusters, _amount, _cut, _paths, _shrink
 from fairmix.criteria.measures import MeanPair
 from fairmix.datasets import make_grouped_blobs
+from fairmix.fitting.schedule import SCHEDULE
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import Rows
 from fairmix.mixture.families import Gaussian
@@ -376,9 +377,10 @@ def test_a_fit_with_ten_groups_ends_and_says_the_gap_of_its_labels(criterion, as
     assert model.gap_ == pytest.approx(measure(model.labels_, groups), abs=1e-12)
     plain = fitted(X, groups, criterion=criterion, fairness_strength=0)
     assert model.gap_ < 0.6 * measure(plain.labels_, groups)
-    # 60 iterations are the most of ten groups; the rest are starts, cooling and the last rows.
+    # 60 iterations are the most of ten groups; the rest are cooling and the last rows of two ends,
+    # and what a walk may take, for each of several.
     assert model.n_iter_ <= 60
-    assert model.n_passes_ < 600
+    assert model.n_passes_ < 150 + 110 * SCHEDULE.search.walks_blind
 
 
 @pytest.mark.long

@@ -343,14 +343,14 @@ def solve(
         # A climb may end where labels fare worse than at its start, which is a point seen, too.
         stayed = solver.limited(1).climb(objective.fresh(), Beginning(warm, climbed[0].multipliers))
         climbed.append(replace(climbed[0], theta=stayed.theta, multipliers=stayed.multipliers))
-    elif solver.screens and near is table:
+    elif solver.screens and near.n_rows == table.n_rows:
         # Values of climbs on all rows tell the best ends well enough to leave out the others.
         climbed = sorted(climbed, key=height, reverse=True)
         climbed = climbed[: settings.n_init * SCHEDULE.search.finished]
         if task.aware:
             # As they are: most iterations of a climb would move them.
             climbed += [solver.limited(1).climb(objective.fresh(), plain) for plain in fit.plain]
-    elif solver.screens and near is not table and len(climbed) > 1:
+    elif solver.screens and len(climbed) > 1:
         # Labels of few rows choose, for each look at all of them takes long.
         climbed = [max(climbed, key=lambda rough: solver.finish(mixture, rough, near, near).rank)]
     # Else several are finished before one is chosen: whether a bound is met on all rows shows only
@@ -507,9 +507,7 @@ class Fit:
         runs = search.runs_aware if task.aware else search.runs_blind
         # Points are few, and so are the rows of a small table.
         dear = large or table.n_rows > 2 * search.points
-        n_walks = search.walks_dear if dear else search.walks_blind
-        if task.aware:
-            n_walks = search.walks_aware
+        n_walks = search.walks(aware=task.aware, dear=dear)
 
         def walk() -> Solution:
             walk = Walk(search, recipe, task, small, table, self.rng)

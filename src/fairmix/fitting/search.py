@@ -44,10 +44,10 @@ class Search:
         variance is lost.
     rows : int
         Else so many of them are drawn, at most.
-    walks_aware, walks_blind, walks_dear : int
-        Searches of a fit, each from starts of its own; the last, of a blind fit of a large table,
-        or of rows too wide to be points, where each takes long. Few points rank their ends by
-        chance, so all of them are climbed on all rows, or those of large tables on more rows.
+    walks_aware, walks_blind, dear_aware, dear_blind : int
+        Searches of a fit, each from starts of its own; the last two, of a large table, or of rows
+        too wide to be points, where each takes long. Few points rank their ends by chance, so all
+        of them are climbed on all rows, or those of large tables on more rows.
     finished : int
         Of these ends so many, the best, are finished before one is chosen by its labels.
     levels : tuple of float
@@ -95,9 +95,10 @@ class Search:
     widest: float = 0.2
     # One block.
     rows: int = 16_384
-    walks_aware: int = 1
+    walks_aware: int = 2
     walks_blind: int = 5
-    walks_dear: int = 3
+    dear_aware: int = 1
+    dear_blind: int = 3
     finished: int = 2
     levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
     runs_aware: int = 5
@@ -118,6 +119,12 @@ class Search:
     towards_row: float = 0.75
     tiny: float = 0.1
     tiny_of: int = 500
+
+    def walks(self, *, aware: bool, dear: bool) -> int:
+        """How many searches a fit takes, by what its map knows and what a search takes."""
+        if dear:
+            return self.dear_aware if aware else self.dear_blind
+        return self.walks_aware if aware else self.walks_blind
 
     def iterations(self, recipe: Recipe, task: Task) -> int:
         """All iterations of a search."""
