@@ -288,9 +288,20 @@ def test_more_rows_than_are_kept(monkeypatch):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(2000, 2))
     seen = TrainingRows.of(MemoryStore(Rows(X, None)))
-    assert len(seen.kept) == 100
+    assert seen.kept.tolist() == sorted(row_hashes(Rows(X, None)))[:100]
+    assert seen.single == 1.0
     assert seen.hold(row_hashes(Rows(X[:1000], None)))
     assert not seen.hold(row_hashes(Rows(rng.normal(size=(2000, 2)), None)))
+
+
+@pytest.mark.parametrize(("n_kinds", "evidence"), [(3, False), (90, True), (110, True)])
+def test_fewer_kinds_of_rows_than_are_kept(monkeypatch, n_kinds, evidence):
+    monkeypatch.setattr("fairmix.results.freshness.KEPT", 100)
+    rng = np.random.default_rng(4)
+    codes = rng.integers(n_kinds, size=(2000, 1))
+    seen = remembered(codes)
+    assert seen.kept.tolist() == sorted(set(row_hashes(Rows(None, codes)).tolist()))[:100]
+    assert seen.hold(row_hashes(Rows(None, codes[::-1]))) == evidence
 
 
 def test_equal_rows_have_equal_hashes_and_others_do_not():

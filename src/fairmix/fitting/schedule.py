@@ -82,8 +82,8 @@ class Schedule:
     # One block (decision record 0005).
     sample_rows: int = 16_384
     sample_starts: int = 6
-    # Record 0015 has the times and costs of fits with and without these samples.
-    near_rows: int = 50_000
+    # Three blocks. Records 0015 and 0034 have times and costs of fits with and without them.
+    near_rows: int = 49_152
     near_patience: int = 15
     # These bound the time of k-means and of the regression, whatever the number of rows.
     start_rows: int = START_ROWS
@@ -93,7 +93,6 @@ class Schedule:
 
     def is_large(self, table: Rowlike) -> bool:
         """Whether a table is worth approaching on fewer rows."""
-        # 100,000 rows: decision record 0015 leaves fits of fewer as they were.
         return table.n_rows > 2 * self.near_rows
 
 
@@ -324,10 +323,13 @@ def solve(
             found = fit.searched(recipe, task, mixture, levels[0], large=large)
             if large:
                 # Each look at all rows takes long.
-                found = fit.screened(solver, Objective(mixture, seen), found)
+                kept = SCHEDULE.search.kept(table.n_rows)
+                found = fit.screened(solver, Objective(mixture, seen), found, kept)
             starts = [Beginning.at(end) for ends in found for end in ends]
         if SCHEDULE.is_large(objective.table):
-            starts = fit.approached(recipe, task, mixture, [*levels, seen], starts)
+            nearly = fit.approached(recipe, task, mixture, [*levels, seen], starts)
+            # Each climb on all rows takes long.
+            starts = [Beginning.at(end) for end in best_on(near, solver, mixture, nearly)]
             if objective.fair_table is None:
                 # The rates of few rows are enough for the tilt; its last steps see all.
                 objective = replace(objective, fair_table=seen)
@@ -350,13 +352,19 @@ def solve(
         if task.aware:
             # As they are: most iterations of a climb would move them.
             climbed += [solver.limited(1).climb(objective.fresh(), plain) for plain in fit.plain]
-    elif solver.screens and len(climbed) > 1:
-        # Labels of few rows choose, for each look at all of them takes long.
-        climbed = [max(climbed, key=lambda rough: solver.finish(mixture, rough, near, near).rank)]
+    elif solver.screens:
+        climbed = best_on(near, solver, mixture, climbed)
     # Else several are finished before one is chosen: whether a bound is met on all rows shows only
     # then.
     done = [solver.finish(mixture, rough, near, table) for rough in climbed]
     return max(done, key=lambda solution: solution.rank)
+
+
+def best_on(near: Table, solver: Solver, mixture: Mixture, ends: list[Solution]) -> list[Solution]:
+    """The end whose labels are the best on few rows: each look at all of them takes long."""
+    if len(ends) == 1:
+        return ends
+    return [max(ends, key=lambda rough: solver.finish(mixture, rough, near, near).rank)]
 
 
 def make_task(
@@ -525,15 +533,15 @@ class Fit:
         return [[walk() for _ in range(n_walks)] for _ in range(self.settings.n_init)]
 
     def screened(
-        self, solver: Solver, objective: Objective, found: list[list[Solution]]
+        self, solver: Solver, objective: Objective, found: list[list[Solution]], kept: int
     ) -> list[list[Solution]]:
-        """Of each search the end that is best on more rows."""
+        """Of each search so many ends, those that are best on more rows."""
         brief = solver.limited(self.schedule.search.look_iterations)
         firsts = []
         for ends in found:
-            if len(ends) > 1:
+            if len(ends) > kept:
                 ends = [brief.climb(objective, Beginning.at(end)) for end in ends]
-            firsts.append([max(ends, key=height)])
+            firsts.append(sorted(ends, key=height, reverse=True)[:kept])
         return firsts
 
     def near(self, table: Table) -> Table:
@@ -548,14 +556,16 @@ class Fit:
         mixture: Mixture,
         levels: Iterable[Table],
         starts: Iterable[Beginning],
-    ) -> list[Beginning]:
+    ) -> list[Solution]:
         """Where climbs on few rows lead, level by level: most of a climb needs no more."""
         # A sample in memory is one batch, whatever the rows that follow.
         patient = recipe.make(replace(task, n_batches=1, patience=self.schedule.near_patience))
+        ends: list[Solution] = []
         for level in levels:
             rows = Objective(mixture, level)
-            starts = [Beginning.at(patient.climb(rows, beginning)) for beginning in starts]
-        return list(starts)
+            ends = [patient.climb(rows, beginning) for beginning in starts]
+            starts = [Beginning.at(end) for end in ends]
+        return ends
 
 
 @contextmanager

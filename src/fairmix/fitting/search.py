@@ -49,7 +49,10 @@ class Search:
         too wide to be points, where each takes long. Few points rank their ends by chance, so all
         of them are climbed on all rows, or those of large tables on more rows.
     finished : int
-        Of these ends so many, the best, are finished before one is chosen by its labels.
+        Of these ends so many, the best, are finished before one is chosen by its labels; those of
+        a large table on fewer rows, and one of them on all.
+    finished_rows : int
+        Tables of more rows keep only the best: what k-means takes for them leaves no time.
     levels : tuple of float
         Starts, which share half of all iterations: of each, the share of what groups tell of the
         rows that is taken from them before k-means (`fairmix.fitting.starts.Level`).
@@ -90,7 +93,7 @@ class Search:
         of an aware map that has one are finished, too.
     """
 
-    # Decision records 0019, 0023, 0026, 0028 and 0032 have what other numbers cost and bring.
+    # Decision records 0019, 0023, 0026, 0028, 0032 and 0034 have what other numbers cost and bring.
     points: int = 6_144
     widest: float = 0.2
     # One block.
@@ -100,6 +103,7 @@ class Search:
     dear_aware: int = 1
     dear_blind: int = 3
     finished: int = 2
+    finished_rows: int = 300_000
     levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
     runs_aware: int = 5
     runs_blind: int = 1
@@ -111,7 +115,7 @@ class Search:
     least_gain: float = 1e-4
     patience: int = 15
     failures: int = 8
-    look_iterations: int = 6
+    look_iterations: int = 20
     detour_every: int = 4
     detour_iterations: int = 8
     tighter: float = 0.3
@@ -125,6 +129,10 @@ class Search:
         if dear:
             return self.dear_aware if aware else self.dear_blind
         return self.walks_aware if aware else self.walks_blind
+
+    def kept(self, n_rows: int) -> int:
+        """How many ends of a large table go on."""
+        return self.finished if n_rows <= self.finished_rows else 1
 
     def iterations(self, recipe: Recipe, task: Task) -> int:
         """All iterations of a search."""

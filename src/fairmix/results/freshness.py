@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import bdtr, gammaln, xlogy
 
+from fairmix.kernels.totals import IntArray
 from fairmix.tables import Hashes, MemoryStore, row_hashes
 
 # Hashes that are kept: those of the rows with the smallest ones, which is a random sample of rows.
@@ -30,7 +31,8 @@ class TrainingRows:
     n_rows, total : int
         Rows, and the sum of their hashes: the same for any order of the rows.
     log_chance : float
-        Logarithm of the probability that as many rows, drawn at random from these, are these.
+        Logarithm of the probability that as many rows, drawn at random from these, are these, or
+        of what is larger.
     kept : ndarray of uint64
         The smallest hashes, sorted, each once.
     single : float
@@ -51,11 +53,18 @@ class TrainingRows:
         if store.weight is not None and not store.weight.all():
             rows = rows.take(np.flatnonzero(store.weight))
         hashes = row_hashes(rows)
-        known, times = np.unique(hashes, return_counts=True)
         n_rows = len(hashes)
+        # About twice as many as are kept, unless rows are equal: sorting all of them takes as long
+        # as hashing them.
+        limit = np.uint64(min(1.0, 2 * KEPT / n_rows) * (2.0**64 - 2**11))
+        known, times = _counted(hashes[hashes <= limit])
+        if len(known) < KEPT:
+            known, times = _counted(hashes)
         # Of a multinomial draw: a table with few distinct rows may well come up again by chance,
-        # and is then no evidence. Many rows occur as often as each other.
-        often = np.bincount(times)
+        # and is then no evidence. Many rows occur as often as each other. All that was not counted
+        # goes as one row, which makes the chance larger.
+        counted = np.append(times, n_rows - times.sum())
+        often = np.bincount(counted[counted > 0])
         t = np.flatnonzero(often)
         each = xlogy(t, t / n_rows) - gammaln(t + 1)
         chance = gammaln(n_rows + 1) + often[t] @ each
@@ -84,3 +93,13 @@ class TrainingRows:
         places = np.searchsorted(self.kept, hashes)
         n_new = int((self.kept[places] != hashes).sum())
         return bool(bdtr(n_new, len(hashes), self.single / 2) < FALSE_ALARM)
+
+
+def _counted(hashes: Hashes) -> tuple[Hashes, IntArray]:
+    """Each hash once, in order, and how often it occurs; they are sorted in place.
+
+    NumPy's ``unique`` takes five times their memory.
+    """
+    hashes.sort()
+    last = np.flatnonzero(np.append(hashes[1:] != hashes[:-1], True))
+    return hashes[last], np.diff(last, prepend=-1)
