@@ -234,11 +234,15 @@ def test_the_end_of_a_large_table_that_is_best_on_more_rows_goes_on(blobs):
     ]
     fit = schedule.Fit(None, schedule.SCHEDULE, np.random.default_rng(0))
     solver = SOLVERS["dual"].make(task())
-    ((first,),) = fit.screened(solver, found.objective, [ends])
+    ((first,),) = fit.screened(solver, found.objective, [ends], 1)
     brief = solver.limited(schedule.SCHEDULE.search.look_iterations)
     want = [brief.climb(found.objective, Beginning(theta)) for theta in (good, bad)]
     assert want[0].objective > want[1].objective
     np.testing.assert_array_equal(first.theta, want[0].theta)
+    # Where all of them go on, there is nothing to look at.
+    ((best, other),) = fit.screened(solver, found.objective, [want[::-1]], 2)
+    assert best is want[0]
+    assert other is want[1]
 
 
 def test_the_best_ends_are_finished_and_the_best_labels_kept(blobs, monkeypatch):
