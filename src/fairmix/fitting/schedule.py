@@ -341,6 +341,7 @@ def solve(
         with watch(most) as told, _shown(settings, solver, table, told) as callback:
             # Fresh, because batches remember the totals of the climb before.
             climbed.append(solver.climb(objective.fresh(), beginning, callback))
+    spare: list[Solution] = []
     if warm is not None and solver.screens:
         # A climb may end where labels fare worse than at its start, which is a point seen, too.
         stayed = solver.limited(1).climb(objective.fresh(), Beginning(warm, climbed[0].multipliers))
@@ -348,7 +349,8 @@ def solve(
     elif solver.screens and near.n_rows == table.n_rows:
         # Values of climbs on all rows tell the best ends well enough to leave out the others.
         climbed = sorted(climbed, key=height, reverse=True)
-        climbed = climbed[: settings.n_init * SCHEDULE.search.finished]
+        n_finished = settings.n_init * SCHEDULE.search.finished
+        climbed, spare = climbed[:n_finished], climbed[n_finished:]
         if task.aware:
             # As they are: most iterations of a climb would move them.
             climbed += [solver.limited(1).climb(objective.fresh(), plain) for plain in fit.plain]
@@ -357,7 +359,14 @@ def solve(
     # Else several are finished before one is chosen: whether a bound is met on all rows shows only
     # then.
     done = [solver.finish(mixture, rough, near, table) for rough in climbed]
-    return max(done, key=lambda solution: solution.rank)
+    best = max(done, key=lambda solution: solution.rank)
+    for rough in spare:
+        if best.met and best.objective >= rough.objective - SCHEDULE.search.most_lost:
+            break
+        best = max(
+            best, solver.finish(mixture, rough, near, table), key=lambda solution: solution.rank
+        )
+    return best
 
 
 def best_on(near: Table, solver: Solver, mixture: Mixture, ends: list[Solution]) -> list[Solution]:

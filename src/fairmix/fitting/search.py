@@ -51,6 +51,10 @@ class Search:
     finished : int
         Of these ends so many, the best, are finished before one is chosen by its labels; those of
         a large table on fewer rows, and one of them on all.
+    most_lost : float
+        Ends beyond these are finished, too, while the best labels miss the rule, or their objective
+        per row is by so much below that of the climb that led to the next end: whole rows of three
+        groups may be a long way from a bound, and then from one end much farther than from others.
     finished_rows : int
         Tables of more rows keep only the best: what k-means takes for them leaves no time.
     levels : tuple of float
@@ -103,6 +107,7 @@ class Search:
     dear_aware: int = 1
     dear_blind: int = 3
     finished: int = 2
+    most_lost: float = 0.005
     finished_rows: int = 300_000
     levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
     runs_aware: int = 5
