@@ -103,7 +103,7 @@ class Reader:
         """Rows, groups and weights of the frame."""
         table, roles = frame.table, self.roles
         try:
-            rows = self.columns.rows(_narwhal(table.select(roles.features)))
+            rows = self.columns.rows(_narwhal(table.select(roles.features)), by_column=True)
             codes: Codes = np.zeros(len(table), dtype=np.intp)
             if roles.sensitive and self.groups is not None:
                 codes = seated_groups(

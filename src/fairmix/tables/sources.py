@@ -41,6 +41,10 @@ class FileRows(Protocol):
     def n_rows(self) -> int:
         """Rows of the file."""
 
+    @property
+    def stamp(self) -> Stamp:
+        """Tells whether the file is still the one that was opened."""
+
     def pieces(self, ranges: list[Range], names: list[str]) -> Iterator[tuple[int, pa.Table]]:
         """Tables and their first rows, at least those that hold rows of the ranges."""
 
@@ -194,6 +198,11 @@ class PartitionedSource:
     def file(self) -> File:
         """Where it is."""
         return self.source.file
+
+    @property
+    def stamp(self) -> Stamp:
+        """That of the file."""
+        return self.source.stamp
 
     @property
     def schema(self) -> pa.Schema:

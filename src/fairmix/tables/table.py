@@ -160,9 +160,13 @@ class Table(OneBatch):
 
     def _kept_blocks(self) -> int:
         """How many blocks are worth keeping."""
+        blocks = self.store.blocks
+        if not blocks.kept_here:
+            return blocks.n_blocks
         if not isinstance(self.store, MemoryStore):
-            # Files keep nothing, whatever they are told, and a cluster keeps all in its own memory.
-            return self.store.blocks.n_blocks
+            # What the first one takes, all do.
+            (first,) = blocks.each(lambda chunk: self.encoder(chunk).nbytes, [0])
+            return min(blocks.n_blocks, KEPT_BYTES // first)
         # A few rows tell what each of them takes.
         few = self.store.rows.take(slice(0, 8))
         weight = None if self.store.weight is None else self.store.weight[:8]
