@@ -187,7 +187,7 @@ class Columns:
         # One precision for all, because a pass is one product; single only if no digits are lost.
         single = all(column.dtype == np.float32 for column in columns)
         dtype = np.float32 if single else np.float64
-        out = np.stack(columns, dtype=dtype).T
+        out: NDArray[Any] = np.stack(columns, dtype=dtype).T
         # Turned as a whole: NumPy's `column_stack` writes number by number, five times as slow.
         return self._finite(out if by_column else np.ascontiguousarray(out))
 

@@ -118,7 +118,7 @@ class FileBlocks(Blocks[Frame]):
 
     def each(
         self, work: Callable[[Frame], Result], numbers: Sequence[int] | None = None
-    ) -> Iterator[Result]:
+    ) -> Generator[Result]:
         """What ``work`` makes of the frames with these increasing numbers."""
         wanted = range(self.n_blocks) if numbers is None else numbers
         total = sum(map(self._size, wanted))
