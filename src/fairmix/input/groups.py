@@ -692,7 +692,8 @@ def _few_values(values: Any) -> tuple[Codes, list[Any]] | None:
         value = values[int(codes.argmin())].item()
         if isinstance(value, str):
             value.encode("utf-8")  # refused where it is no text
-        codes[values == value] = len(found)
+        # No row has two values, and sums are twenty times as fast as an index of flags.
+        codes += (values == value) * np.int8(len(found) - unknown)
         # Zero has no sign.
         found.append(value + 0.0 if isinstance(value, float) else value)
     return codes, found
