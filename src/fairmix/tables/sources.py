@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from fairmix.system.arrow import pa, pq
 from fairmix.system.notices import notify
 from fairmix.system.progress import Tick, progress
+from fairmix.tables._base import BLOCK_ROWS
 from fairmix.tables.locations import File, Paths, find_files
 from fairmix.tables.numbers import PLAIN, Style, Traits, is_plain, styles_of
 from fairmix.tables.seal import Stamp
@@ -102,6 +103,9 @@ class ParquetSource:
         # Pieces of a row group, which itself may be large. A number has eight bytes; where columns
         # are many, a piece still has rows enough to be worth a call.
         batch_rows = max(1024, READ_BYTES // (8 * max(1, len(names))))
+        # Whole blocks, most of which then lie in one piece.
+        if batch_rows > BLOCK_ROWS:
+            batch_rows -= batch_rows % BLOCK_ROWS
         self.stamp.check(self.file)
         # No buffer: it would hold whole row groups, and memory must not grow with them.
         with _naming(self.file), pq.ParquetFile(self.file.random(), pre_buffer=False) as file:
