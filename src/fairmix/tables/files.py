@@ -1,4 +1,4 @@
-"""Blocks of files, read anew in every pass: memory does not grow with the number of rows."""
+"""Blocks of files, read in every pass: memory does not grow with the number of rows."""
 
 from __future__ import annotations
 
@@ -227,8 +227,8 @@ class Mapped(Blocks[Result]):
         wanted = range(self.n_blocks) if numbers is None else numbers
         known = {number: item for number in wanted if (item := self._known(number)) is not None}
         rest = [number for number in wanted if number not in known]
-        if not rest:
-            # Who reads nothing sees no change either.
+        if known:
+            # Who does not read a file sees no change of it either.
             self.frames.check()
         with (
             closing(self.frames.each(Chain(self._made, work), rest)) as made,
