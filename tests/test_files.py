@@ -263,6 +263,33 @@ def test_functions_are_chained(row_numbers):
     assert list(sums.each(int, [0, 10])) == [4950, sum(range(1000, 1050))]
 
 
+@pytest.mark.parametrize("keep", [0, 4, 99])
+def test_the_first_blocks_are_kept(keep, row_numbers):
+    made = []
+
+    def summed(frame):
+        made.append(frame.number)
+        return frame.table["i"].to_numpy().sum()
+
+    sums = FileBlocks(row_numbers["parquet"], block_rows=100, n_jobs=2).map(summed, keep=keep)
+    expected = [sum(range(100 * k, min(100 * k + 100, 1050))) for k in range(11)]
+    for wanted in ([1, 3, 9], None, [0, 4, 10], None):
+        numbers = range(11) if wanted is None else wanted
+        assert list(sums.each(int, wanted)) == [expected[k] for k in numbers]
+    again = 2 * [*range(min(keep, 11), 11)] + [k for k in (1, 3, 9, 0, 4, 10) if k >= keep]
+    assert sorted(made) == sorted([*range(min(keep, 11)), *again])
+
+
+def test_a_file_whose_rows_are_all_kept_must_stay_as_it_is(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(numbered(300), path)
+    sums = FileBlocks(path, block_rows=100).map(lambda frame: len(frame.table), keep=3)
+    assert list(sums.each(int)) == [100, 100, 100]
+    pq.write_table(numbered(400), path)
+    with pytest.raises(ValueError, match="was changed or replaced"):
+        list(sums.each(int))
+
+
 def test_other_row_groups_are_not_read(tmp_path):
     path = tmp_path / "rows.parquet"
     pq.write_table(numbered(3000), path, row_group_size=500, compression="zstd")

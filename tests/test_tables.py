@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from cases import (
     FAMILIES,
+    TABLES,
     K,
     M,
     assert_close,
@@ -188,6 +189,36 @@ def test_large_features_are_made_anew_with_the_same_bits(make_table, monkeypatch
         encoded.clear()
         assert_same_bits(table.softmax_pass(Sweep(logits)), expected)
         assert sum(encoded) == N_ROWS
+
+
+# The workers of a cluster keep all in their own memory.
+@pytest.mark.parametrize("make_table", [t for t in TABLES if t != "dask"], indirect=True)
+@pytest.mark.parametrize(("n_groups", "kept_bytes"), [(2, 2**20), (2, 2**23), (3, 2**21)])
+def test_what_a_blind_map_knows_is_found_once(make_table, n_groups, kept_bytes, monkeypatch):
+    # Rows beyond what is kept are encoded anew, with the same bits, but not asked again.
+    monkeypatch.setattr("fairmix.tables.table.KEPT_BYTES", kept_bytes)
+    rng = np.random.default_rng(8)
+    rows = Rows(rng.normal(size=(N_ROWS, 20)), None)
+    family = Gaussian(K, rows.numeric.mean(axis=0), "diag")
+    logits = Logits(rng.normal(size=K), rng.normal(size=(K, family.n_features)) / 10)
+    asked = []
+
+    def known(some):
+        asked.append(some.n_rows)
+        odds = np.exp(some.numeric[:, :n_groups].T)
+        rho = odds / odds.sum(axis=0)
+        rho[-1] = 1 - rho[0] if n_groups == 2 else rho[-1]
+        return rho
+
+    groups = rng.integers(n_groups, size=N_ROWS)
+    data = {"groups": groups, "n_groups": n_groups, "weight": np.ones(N_ROWS), "propensity": known}
+    sweep = {"offsets": rng.normal(size=(n_groups, K)), "temperature": 0.3}
+    table = make_table(rows, family.encode, **data)
+    expected = by_blocks(rows, family.encode, logits, **data, **sweep)
+    asked.clear()
+    for _ in range(3):
+        assert_same_bits(table.softmax_pass(Sweep(logits, **sweep)), expected)
+    assert sum(asked) == N_ROWS
 
 
 @each_table

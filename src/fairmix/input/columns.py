@@ -134,9 +134,12 @@ class Columns:
         levels = tuple(category_levels(_column(X, j), names[j]) for j in categorical)
         return cls(names, categorical, levels, complete=complete)
 
-    def rows(self, X: Tabular) -> Rows:
-        """Numbers (standardised if so learned) and category codes of some rows."""
-        numeric = self.numbers(X) if self.numeric else None
+    def rows(self, X: Tabular, *, by_column: bool = False) -> Rows:
+        """Numbers (standardised if so learned) and category codes of some rows.
+
+        ``by_column``: numbers of a data frame lie column by column in memory, as they come.
+        """
+        numeric = self.numbers(X, by_column=by_column) if self.numeric else None
         if numeric is not None and self.mean is not None and self.scale is not None:
             numeric = _standardised(numeric, self.mean, self.scale)
         return Rows(numeric, self._codes(X) if self.categorical else None)
@@ -166,8 +169,11 @@ class Columns:
             out[:, j] = np.array(levels, dtype=object)[codes]
         return out
 
-    def numbers(self, X: Tabular) -> FloatArray:
-        """Numeric columns as they are, in single precision if all of them are."""
+    def numbers(self, X: Tabular, *, by_column: bool = False) -> FloatArray:
+        """Numeric columns as they are, in single precision if all of them are.
+
+        ``by_column`` as in `rows`.
+        """
         if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not self.categorical:
             # The usual case: no copy is made of an array that is contiguous.
             return self._finite(np.ascontiguousarray(X))
@@ -181,8 +187,9 @@ class Columns:
         # One precision for all, because a pass is one product; single only if no digits are lost.
         single = all(column.dtype == np.float32 for column in columns)
         dtype = np.float32 if single else np.float64
+        out: NDArray[Any] = np.stack(columns, dtype=dtype).T
         # Turned as a whole: NumPy's `column_stack` writes number by number, five times as slow.
-        return self._finite(np.ascontiguousarray(np.stack(columns, dtype=dtype).T))
+        return self._finite(out if by_column else np.ascontiguousarray(out))
 
     def _finite(self, out: FloatArray) -> FloatArray:
         """Refuse infinity and, where numbers must not be missing, NaN."""
@@ -224,9 +231,16 @@ class Columns:
 
 def _standardised(numeric: FloatArray, mean: FloatArray, scale: FloatArray) -> FloatArray:
     """Rows less the mean, in units of the scale, in their precision."""
+    # In double precision, and rounded once at the end.
+    if not numeric.flags.c_contiguous:
+        out, spare = np.empty_like(numeric), np.empty(len(numeric))
+        for column, to, middle, unit in zip(numeric.T, out.T, mean, scale, strict=True):
+            np.subtract(column, middle, out=spare, dtype=np.float64)
+            spare /= unit
+            to[:] = spare
+        return out
     n_rows, width = numeric.shape
     whole = n_rows - n_rows % TILE
-    # In double precision, and rounded once at the end.
     out = np.empty(numeric.shape)
     for part, times in ((slice(0, whole), TILE), (slice(whole, n_rows), 1)):
         own = out[part].reshape(-1, times * width)
@@ -261,7 +275,7 @@ def _match(values: object, levels: Sequence[str], name: str, *, ignore_unknown: 
         )
     # The extra last entry is where the code -1 of a missing label points.
     known = [*(position.get(label, MISSING) for label in found), MISSING]
-    return np.array(known, dtype=np.intp)[codes]
+    return np.array(known, dtype=np.intp).take(codes)
 
 
 def _refuse_empty(name: str) -> None:

@@ -103,7 +103,7 @@ class Reader:
         """Rows, groups and weights of the frame."""
         table, roles = frame.table, self.roles
         try:
-            rows = self.columns.rows(_narwhal(table.select(roles.features)))
+            rows = self.columns.rows(_narwhal(table.select(roles.features)), by_column=True)
             codes: Codes = np.zeros(len(table), dtype=np.intp)
             if roles.sensitive and self.groups is not None:
                 codes = seated_groups(
@@ -159,7 +159,7 @@ class FrameData:
         return self.ties is not None
 
     def store(self, columns: Columns, summary: Summary | None = None) -> Store:
-        """The rows, read anew in every pass."""
+        """The rows, read when a pass comes to them."""
         seats, block_rows = Seats.of(self.groups), self.frames.block_rows
         reader = Reader(
             self.roles, columns, self.groups, seats, block_rows, self.missing, self.ties

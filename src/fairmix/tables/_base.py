@@ -126,6 +126,8 @@ class Blocks(ABC, Generic[Item]):
     n_blocks: int
     # Whether the things are in this process and stay there.
     local: bool
+    # Whether those that are kept take the memory of this process.
+    kept_here = True
 
     @abstractmethod
     def each(
@@ -135,4 +137,7 @@ class Blocks(ABC, Generic[Item]):
 
     @abstractmethod
     def map(self, function: Callable[[Item], Result], *, keep: int) -> Blocks[Result]:
-        """What a function makes of each, as blocks; so many of them, or all, may be kept."""
+        """What a function makes of each, as blocks; so many of them, the first ones, are kept.
+
+        Where they are elsewhere, any number means all.
+        """

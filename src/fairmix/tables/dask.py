@@ -118,6 +118,7 @@ class DaskBlocks(Blocks[Item]):
     """
 
     local = False
+    kept_here = False
 
     def __init__(
         self, client: Client, sources: Sequence[Any], edges: Sequence[int], load: Load[Item] = _kept

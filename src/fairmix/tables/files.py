@@ -1,4 +1,4 @@
-"""Blocks of files, read anew in every pass: memory does not grow with the number of rows."""
+"""Blocks of files, read in every pass: memory does not grow with the number of rows."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class FileBlocks(Blocks[Frame]):
 
     def each(
         self, work: Callable[[Frame], Result], numbers: Sequence[int] | None = None
-    ) -> Iterator[Result]:
+    ) -> Generator[Result]:
         """What ``work`` makes of the frames with these increasing numbers."""
         wanted = range(self.n_blocks) if numbers is None else numbers
         total = sum(map(self._size, wanted))
@@ -131,8 +131,13 @@ class FileBlocks(Blocks[Frame]):
                 yield result
 
     def map(self, function: Callable[[Frame], Result], *, keep: int) -> Mapped[Result]:
-        """What a function makes of each; ``keep`` is not possible here."""
-        return Mapped(self, function)
+        """What a function makes of each."""
+        return Mapped(self, function, keep)
+
+    def check(self) -> None:
+        """Refuse files that have changed since they were opened."""
+        for source in self.sources:
+            source.stamp.check(source.file)
 
     def _work(self, work: Callable[[Frame], Result], numbers: Sequence[int]) -> Generator[Result]:
         """Results in their order, of a bounded number of frames at a time."""
@@ -204,25 +209,47 @@ class FileBlocks(Blocks[Frame]):
 
 
 class Mapped(Blocks[Result]):
-    """What a function makes of frames, made anew in every pass."""
+    """What a function makes of frames: the first ones are kept, the others made in every pass."""
 
     local = False
 
-    def __init__(self, frames: FileBlocks, function: Callable[[Frame], Result]) -> None:
+    def __init__(self, frames: FileBlocks, function: Callable[[Frame], Result], keep: int) -> None:
         self.frames = frames
         self.function = function
         self.n_blocks = frames.n_blocks
         self.n_jobs = frames.n_jobs
+        self._kept: list[Result | None] = [None] * min(keep, self.n_blocks)
 
     def each(
         self, work: Callable[[Result], Further], numbers: Sequence[int] | None = None
     ) -> Iterator[Further]:
         """What ``work`` makes of the things with these increasing numbers."""
-        return self.frames.each(Chain(self.function, work), numbers)
+        wanted = range(self.n_blocks) if numbers is None else numbers
+        known = {number: item for number in wanted if (item := self._known(number)) is not None}
+        rest = [number for number in wanted if number not in known]
+        if known:
+            # Who does not read a file sees no change of it either.
+            self.frames.check()
+        with (
+            closing(self.frames.each(Chain(self._made, work), rest)) as made,
+            ThreadPoolExecutor(self.n_jobs) as workers,
+        ):
+            found = workers.map(work, known.values())
+            for number in wanted:
+                yield next(found if number in known else made)
+
+    def _known(self, number: int) -> Result | None:
+        return self._kept[number] if number < len(self._kept) else None
+
+    def _made(self, frame: Frame) -> Result:
+        item = self.function(frame)
+        if frame.number < len(self._kept):
+            self._kept[frame.number] = item
+        return item
 
     def map(self, function: Callable[[Result], Further], *, keep: int) -> Mapped[Further]:
-        """What a function makes of each; ``keep`` is not possible here."""
-        return Mapped(self.frames, Chain(self.function, function))
+        """What a function makes of each."""
+        return Mapped(self.frames, Chain(self._made, function), keep)
 
 
 @dataclass(frozen=True)

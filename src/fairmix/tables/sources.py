@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from fairmix.system.arrow import pa, pq
 from fairmix.system.notices import notify
 from fairmix.system.progress import Tick, progress
+from fairmix.tables._base import BLOCK_ROWS
 from fairmix.tables.locations import File, Paths, find_files
 from fairmix.tables.numbers import PLAIN, Style, Traits, is_plain, styles_of
 from fairmix.tables.seal import Stamp
@@ -40,6 +41,10 @@ class FileRows(Protocol):
     @property
     def n_rows(self) -> int:
         """Rows of the file."""
+
+    @property
+    def stamp(self) -> Stamp:
+        """Tells whether the file is still the one that was opened."""
 
     def pieces(self, ranges: list[Range], names: list[str]) -> Iterator[tuple[int, pa.Table]]:
         """Tables and their first rows, at least those that hold rows of the ranges."""
@@ -98,6 +103,9 @@ class ParquetSource:
         # Pieces of a row group, which itself may be large. A number has eight bytes; where columns
         # are many, a piece still has rows enough to be worth a call.
         batch_rows = max(1024, READ_BYTES // (8 * max(1, len(names))))
+        # Whole blocks, most of which then lie in one piece.
+        if batch_rows > BLOCK_ROWS:
+            batch_rows -= batch_rows % BLOCK_ROWS
         self.stamp.check(self.file)
         # No buffer: it would hold whole row groups, and memory must not grow with them.
         with _naming(self.file), pq.ParquetFile(self.file.random(), pre_buffer=False) as file:
@@ -194,6 +202,11 @@ class PartitionedSource:
     def file(self) -> File:
         """Where it is."""
         return self.source.file
+
+    @property
+    def stamp(self) -> Stamp:
+        """That of the file."""
+        return self.source.stamp
 
     @property
     def schema(self) -> pa.Schema:

@@ -36,8 +36,8 @@ class Moments:
         """Moments of some rows."""
         if numeric is None:
             return cls(np.zeros(0), np.zeros(0), np.zeros(0))
-        # A copy, which is overwritten.
-        X = numeric.astype(np.float64)
+        # A copy, which is overwritten. Row by row, because the order decides the last bits of sums.
+        X = numeric.astype(np.float64, order="C")
         w = np.ones(len(X)) if weight is None else weight.astype(np.float64)
         # Threads do not inherit it. What overflows is infinite, and refused by who asks.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -363,4 +363,5 @@ def concatenate_rows(rows: list[Rows]) -> Rows:
 def _joined(parts: Iterable[NDArray[Any] | None]) -> Any:
     """Parts, of which all are None or none is, one after the other."""
     there = [part for part in parts if part is not None]
-    return np.concatenate(there) if there else None
+    # Row by row, however the parts lie in memory: the order decides the last bits of products.
+    return np.ascontiguousarray(np.concatenate(there)) if there else None
