@@ -87,7 +87,10 @@ def run(
     failed: dict[Unit, Numbers] = {}
     results: dict[str, Result] = {}
 
-    def update(entry: Entry) -> None:
+    def write(entry: Entry, result: Result | None = None) -> None:
+        store.write(entry, settings, tasks[entry.name], result, failed)
+
+    def conclude(entry: Entry) -> None:
         own = tasks[entry.name]
         found = {**store.known(own), **{task: failed[task] for task in own if task in failed}}
         result = None
@@ -98,8 +101,9 @@ def run(
             results[entry.name] = result
             if result.panels:
                 draw(result.panels, folder / f"{entry.name}.svg")
-        store.write(entry, settings, own, result, failed)
+        write(entry, result)
 
+    left = set().union(*bundles.values())
     with (
         progress("reproduce", len(bundles), shown=shown) as tick,
         # Closed also on Ctrl-C, so that no process of the pool outlives the run.
@@ -113,16 +117,23 @@ def run(
                     failed[task] = numbers
                 else:
                     store.keep(task, only(numbers, task.extras))
-            # After every fit, all entries that share it are written: an interrupted run loses no
-            # fit.
+            # An interrupted run loses no fit: each is written to the file of an entry, where all
+            # others find it. Conclusions and pictures take longer than most fits, so they wait.
+            left -= members
+            unwritten = set(members)
             for entry in entries:
-                if not members.isdisjoint(tasks[entry.name]):
-                    update(entry)
+                if unwritten.isdisjoint(tasks[entry.name]):
+                    continue
+                if left.isdisjoint(tasks[entry.name]):
+                    conclude(entry)
+                else:
+                    write(entry)
+                unwritten.difference_update(tasks[entry.name])
             tick(f"{fitted.method}, {fitted.view.data}")
-    # Entries whose units were all known had no fit that would have written them.
+    # Entries that share their last fit with others, and those whose units were all known.
     for entry in entries:
         if entry.name not in results:
-            update(entry)
+            conclude(entry)
     return results
 
 
