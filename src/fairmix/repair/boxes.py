@@ -89,6 +89,10 @@ class Boxes(NamedTuple):
         """With more of them."""
         return Boxes(np.vstack([self.low, other.low]), np.vstack([self.high, other.high]))
 
+    def split(self, demand: Demand) -> list[Boxes]:
+        """Those of each attribute."""
+        return [Boxes(self.low[:, p.groups], self.high[:, p.groups]) for p in demand.parts]
+
     @property
     def totals(self) -> tuple[Array, Array]:
         """Fewest and most rows of all groups, (Z,)."""
@@ -173,6 +177,24 @@ class Menu:
             found.append(self._holding(k, here).joined(self._promising(k, prices, counts, most)))
         return found
 
+    def around(self, prices: Prices, counts: Array, most: int) -> list[list[Boxes]]:
+        """The same of each attribute by itself, and those that hold the counts."""
+        found = []
+        for k, every in enumerate(self.boxes):
+            scores = zip(self._price(k, prices), self._far(k, counts), strict=True)
+            held = self._holding(k, counts[None, :, k]).split(self.demand)
+            found.append(
+                [
+                    self._grown_of(part, own.take(np.argsort(a + b, kind="stable")[:most])).joined(
+                        inside
+                    )
+                    for own, part, inside, (a, b) in zip(
+                        every, self.demand.parts, held, scores, strict=True
+                    )
+                ]
+            )
+        return found
+
     def _holding(self, k: int, counts: Array) -> Boxes:
         """Boxes of all attributes with some counts, (1, M), inside."""
         found: Boxes | None = None
@@ -191,12 +213,16 @@ class Menu:
 
     def _grown(self, boxes: Boxes) -> Boxes:
         """Single vectors become boxes: whole rows of all clusters must fit."""
-        low, high = boxes.low.copy(), boxes.high.copy()
-        for part in self.demand.parts:
-            if not isinstance(part.criterion, SmallestRatio):
-                own = Boxes(low[:, part.groups], high[:, part.groups])
-                low[:, part.groups], high[:, part.groups] = _grown(self.demand, part, own, self.row)
-        return Boxes(low, high)
+        grown = [
+            self._grown_of(part, own)
+            for part, own in zip(self.demand.parts, boxes.split(self.demand), strict=True)
+        ]
+        return Boxes(*(np.hstack(ends) for ends in zip(*grown, strict=True)))
+
+    def _grown_of(self, part: Part, boxes: Boxes) -> Boxes:
+        if isinstance(part.criterion, SmallestRatio):
+            return boxes
+        return _grown(self.demand, part, boxes, self.row)
 
     def _price(self, k: int, prices: Prices) -> list[Array]:
         return [
@@ -428,14 +454,17 @@ class Choice:
             return parts
         chosen = np.split(found.x[n_parts:-1], np.cumsum([len(one.low) for one in menu])[:-1])
         boxes = [one.take([own.argmax()]) for one, own in zip(menu, chosen, strict=True)]
-        whole = self._whole_rows(boxes, rest)
+        whole = self.counted([one.split(self.program.demand) for one in boxes], rest)
         return parts if whole is None else whole
 
-    def _whole_rows(self, boxes: Sequence[Boxes], rest: float) -> Array | None:
-        """Whole rows whose counts are in one given box for each cluster.
+    def counted(
+        self, menu: Sequence[Sequence[Boxes]], rest: float, most: float = np.inf, nodes: int = NODES
+    ) -> Array | None:
+        """Whole rows with one box of each attribute for each cluster, ``[cluster][attribute]``.
 
         Several attributes divide rows even where their own counts are whole. Rows of one code count
-        alike for all attributes, so they are whole where their counts are.
+        alike for all attributes, so they are whole where their counts are. None where there are
+        none that cost ``most``, with all others of the table, or less.
         """
         program, n_clusters = self.program, self.program.demand.n_clusters
         rows, clusters = program.pairs
@@ -447,26 +476,53 @@ class Choice:
         )
         groups = sparse.kron(program.demand.matrix[:, codes], sparse.eye_array(n_clusters))
         fixed = program.fixed.ravel() / self.row
-        low, high = (np.vstack(ends).T.ravel() - fixed for ends in zip(*boxes, strict=True))
-        cost = np.concatenate([program.costs, np.zeros(n_counts), [rest]])
-        top = np.concatenate([np.ones(n_parts), np.full(n_counts, np.inf), [1.0]])
+        low, high, one = self._ends(menu)
+        n_boxes, n_choices = one.shape[1], one.shape[0]
+        cost = np.concatenate([program.costs, np.zeros(n_counts + n_boxes), [rest]])
+        top = np.concatenate([np.ones(n_parts), np.full(n_counts, np.inf), np.ones(n_boxes + 1)])
         left: list[list[Any]] = [
-            [counted, -sparse.eye_array(n_counts), None],
-            [None, groups, None],
-            [self._rows[1], None, sparse.csr_array((n_open, 1))],
+            [counted, -sparse.eye_array(n_counts), None, None],
+            [None, groups, -high, None],
+            [None, groups, -low, None],
+            [self._rows[1], None, None, None],
+            [None, None, one, None],
+            [sparse.csr_array(program.costs[None]), None, None, sparse.csr_array([[rest]])],
         ]
+        none = np.full(len(fixed), np.inf)
+        ones = np.ones(n_open + n_choices)
         found = milp(
             cost,
-            integrality=np.repeat([0, 1, 0], [n_parts, n_counts, 1]),
-            bounds=Bounds(np.append(np.zeros(n_parts + n_counts), 1.0), top),
+            integrality=np.repeat([0, 1, 0], [n_parts, n_counts + n_boxes, 1]),
+            bounds=Bounds(np.append(np.zeros(len(cost) - 1), 1.0), top),
             constraints=LinearConstraint(
                 sparse.block_array(left, format="csr"),
-                np.concatenate([np.zeros(n_counts), low, np.ones(n_open)]),
-                np.concatenate([np.zeros(n_counts), high, np.ones(n_open)]),
+                np.concatenate([np.zeros(n_counts), -none, -fixed, ones, [-np.inf]]),
+                np.concatenate([np.zeros(n_counts), -fixed, none, ones, [most]]),
             ),
-            options={"mip_rel_gap": NEARER, "node_limit": NODES},
+            options={"mip_rel_gap": NEARER, "node_limit": nodes},
         )
         return None if found.x is None else self._parts(found.x)
+
+    def _ends(self, menu: Sequence[Sequence[Boxes]]) -> tuple[Any, Any, Any]:
+        """Ends of boxes in each cell, (M * K, boxes), and whose choice each is."""
+        parts, n_clusters = self.program.demand.parts, len(menu)
+        shape = self.program.fixed.shape
+        low: list[Any] = []
+        high: list[Any] = []
+        for k, own in enumerate(menu):
+            for boxes, part in zip(own, parts, strict=True):
+                for found, ends in ((low, boxes.low), (high, boxes.high)):
+                    cells = np.zeros((*shape, len(ends)))
+                    cells[part.groups, k] = ends.T
+                    found.append(sparse.csr_array(cells.reshape(-1, len(ends))))
+        numbers = [matrix.shape[1] for matrix in low]
+        chosen = np.repeat(np.arange(n_clusters * len(parts)), numbers)
+        one = (np.ones(len(chosen)), (chosen, np.arange(len(chosen))))
+        return (
+            sparse.hstack(low),
+            sparse.hstack(high),
+            sparse.csr_array(one, shape=(n_clusters * len(parts), len(chosen))),
+        )
 
     def mixed(self, menu: Menu, boxes: list[Boxes]) -> tuple[Relaxed, list[Boxes]]:
         """The best mixture of all boxes of a menu, from some, and the boxes that it needs."""
