@@ -178,8 +178,8 @@ def test_rows_of_two_attributes_are_whole(seed: int) -> None:
         np.ones(len(codes)),
     )
     one = np.ones((1, 2 * side))
-    menu = [Boxes(one, one)] * side
-    found = Choice(program, 1.0).whole(menu, 0.0)
+    menu, choice = [Boxes(one, one)] * side, Choice(program, 1.0)
+    found = choice.whole(menu, 0.0)
     assert found is not None
     squares = product(permutations(range(side)), repeat=side)
     best = min(
@@ -189,7 +189,16 @@ def test_rows_of_two_attributes_are_whole(seed: int) -> None:
     )
     np.testing.assert_allclose(found.max(axis=1), 1.0)
     np.testing.assert_allclose((found * cost).sum(), best)
-    assert Choice(program, 1.0).relaxed(menu, 30.0).cost < best - 1e-3
+    assert choice.relaxed(menu, 30.0).cost < best - 1e-3
+    # Where each attribute has boxes of its own, the same is found among more of them, and nothing
+    # where it must cost less.
+    empty, full = np.zeros((1, side)), np.full((1, side), 2.0)
+    own = Boxes(one[:, :side], one[:, :side])
+    several = [[own.joined(Boxes(full, full)), own.joined(Boxes(empty, empty))]] * side
+    again = choice.counted(several, 5.0, best + 5.0 + 1e-6)
+    assert again is not None
+    np.testing.assert_allclose((again * cost).sum(), best)
+    assert choice.counted(several, 5.0, best + 5.0 - 1e-3) is None
 
 
 FEW_RULES: list[dict[str, float]] = [
