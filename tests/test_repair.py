@@ -256,6 +256,18 @@ def test_scale_and_constants_of_rows_change_no_label(rule: dict[str, float]) -> 
     assert np.isnan(found(given._replace(cost=moved - 100)).relative_excess)
 
 
+@pytest.mark.parametrize("factor", [1e-3, 7.3])
+def test_rounding_by_a_factor_changes_no_label(factor: float) -> None:
+    # Two attributes have labels that cost next to the same: a last digit decided between them.
+    given = uneven_problem(1000, 5, (4, 4), {"min_ratio": 0.8}, 4)
+    plain = found(given)
+    np.testing.assert_array_equal(
+        found(given._replace(cost=factor * given.cost)).labels, plain.labels
+    )
+    moved = given.cost + np.random.default_rng(0).normal(scale=3.0, size=(1000, 1))
+    np.testing.assert_array_equal(found(given._replace(cost=moved)).labels, plain.labels)
+
+
 def test_rule_that_holds_already_changes_nothing() -> None:
     given = problem(600, 3, (2,), {"max_gap": 1.0}, 0)
     got = found(given)

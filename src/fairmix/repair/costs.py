@@ -19,8 +19,9 @@ MakeBlock = Callable[[int, int], Any]
 
 # Rows by which the scale is measured: a median of so many is known to about one percent.
 SCALE_ROWS = 16384
-# Equal rows stay equal when a constant is added to one of them, which rounds its costs. Far above
-# that rounding, far below what changes a label; a power of two, so that plain numbers never lie
+# Costs are multiples of this, so that a factor of all costs or a constant of a row, which round
+# them, change no label, and equal rows stay equal. Far above
+# that rounding, far below what matters to a label; a power of two, so that plain numbers never lie
 # between two steps.
 GRAIN = 2.0**-30
 
@@ -114,7 +115,9 @@ class Costs:
         block = self.raw(start, stop)
         # A copy also where the block is a view of what the user gave.
         out = block - smallest(block)[:, None]
-        out /= self.scale
+        out /= self.scale * GRAIN
+        np.rint(out, out=out)
+        out *= GRAIN
         return np.asarray(out)
 
     def take(self, rows: IntArray) -> Array:
@@ -152,13 +155,13 @@ class Costs:
         sets = np.empty(self.n_rows, dtype=np.intp)
         found = 0
         for start, stop in self.runs():
-            rounded = np.rint(self.scaled(start, stop) / GRAIN)
-            own = equal_rows(Rows(rounded, None), codes[start:stop])
+            costs = self.scaled(start, stop)
+            own = equal_rows(Rows(costs, None), codes[start:stop])
             # The numbers count up in order of appearance.
             first = np.unique(own, return_index=True)[1]
             sets[start:stop] = own + found
             firsts.append(first + start)
-            values.append(rounded[first])
+            values.append(costs[first])
             found += len(first)
         first = np.concatenate(firsts)
         across = equal_rows(Rows(np.concatenate(values), None), codes[first])

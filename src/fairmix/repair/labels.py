@@ -21,7 +21,7 @@ from fairmix.input.groups import (
 )
 from fairmix.input.opening import read_weights
 from fairmix.kernels.totals import Features, FloatArray, IntArray, Logits, Membership, Rows
-from fairmix.repair.costs import Costs
+from fairmix.repair.costs import GRAIN, Costs
 from fairmix.repair.pricing import Best, Pricing
 from fairmix.repair.program import Demand, Rowset, parts_of
 from fairmix.results.verdict import MIN_GROUP_SIZE, Verdict, judge, measure, worst_of
@@ -302,7 +302,8 @@ class Repair:
         cost, cheapest, least, before = self._total(best.labels, rowset.weight)
         # The bound is on what clusters cost more than the cheapest ones.
         lower = cheapest + best.lower_bound * self.costs.scale
-        if abs(cost - lower) <= ROUNDING * abs(cost):
+        grains = GRAIN * self.costs.scale * float(rowset.weight.sum())
+        if abs(cost - lower) <= ROUNDING * abs(cost) + grains:
             lower = cost
         if not verdicts:
             word = self.limit.parameter
