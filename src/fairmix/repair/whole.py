@@ -52,10 +52,12 @@ MUCH_LEFT, PAIR_BOXES, PAIR_MOVES, MOST_PAIRS = 5e-4, 30, 6, 60
 # How far labels are above the linear program, as a share of what all rows cost, where all clusters
 # are decided once more together (0.3 % of the costs were 0.38 % of this or more), and the least
 # gain that is looked for: a smaller one takes longer to rule out than it is worth.
-FAR, WORTH, LOOKS = 3e-3, 1e-4, 2
-# Boxes of each attribute, what moves cost at most beyond the multipliers, and nodes. With 40 boxes
-# and moves of up to 0.3, programs take twice as long and mostly end 0.005 % lower.
-LOOK_BOXES, LOOK_DEAREST, LOOK_NODES = 25, 0.15, 500
+FAR, WORTH = 3e-3, 1e-4
+# What moves cost at most beyond the multipliers, and boxes of each attribute, in the first of these
+# programs and in the second: the first mostly finds what there is, but whole rows of a small group
+# may need moves that cost more, which take longer, so fewer boxes. 40 boxes take twice as long and
+# end 0.005 % lower. And nodes.
+LOOKS, LOOK_NODES = ((0.15, 25), (0.6, 10)), 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,22 +304,19 @@ class Whole:
         """
         every_row = self.proved + self._units
         gain = WORTH * every_row
-        for _ in range(LOOKS):
+        for dearest, most in LOOKS:
             cost = self.rowset.cost(labels)
             if cost - self.proved < FAR * every_row or cost - least < gain:
                 break
-            chosen = self._moves(every, labels, len(labels), dearest=LOOK_DEAREST)
+            chosen = self._moves(every, labels, len(labels), dearest=dearest)
             mass = self.rowset.mass(self.demand, labels)
             choice = Choice(Program.of(self.demand, self.rowset, chosen, labels, mass), self._row)
-            boxes = menu.around(prices, np.asarray(mass / self._row), LOOK_BOXES)
+            boxes = menu.around(prices, np.asarray(mass / self._row), most)
             rest = self.rowset.cost(labels, chosen.rows) + self._units
             parts = choice.counted(boxes, rest, cost - gain + self._units, LOOK_NODES)
-            if parts is None:
-                break
-            new = _changed(labels, chosen.rows, parts.argmax(axis=1))
-            if not self._met(new):
-                break
-            labels = new
+            if parts is not None:
+                new = _changed(labels, chosen.rows, parts.argmax(axis=1))
+                labels = new if self._met(new) else labels
         return labels
 
     def _exchanged(
