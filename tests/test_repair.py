@@ -159,6 +159,17 @@ def test_pairs_of_clusters_find_cheaper_labels(monkeypatch: pytest.MonkeyPatch) 
     assert got.cost < alone.cost
 
 
+@pytest.mark.long
+def test_all_clusters_together_find_cheaper_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = uneven_problem(1000, 5, (4, 4), {"min_ratio": 0.8}, 0)
+    got = found(given)
+    assert meets(given, got.labels)
+    monkeypatch.setattr("fairmix.repair.whole.LOOKS", ())
+    alone = found(given)
+    assert alone.met
+    assert got.cost < alone.cost
+
+
 @pytest.mark.parametrize("seed", [8, 9, 29, 93, 148])
 def test_rows_of_two_attributes_are_whole(seed: int) -> None:
     # Each of 16 rows has groups of its own, and each cluster one row of every group: the labels are

@@ -20,9 +20,8 @@ MakeBlock = Callable[[int, int], Any]
 # Rows by which the scale is measured: a median of so many is known to about one percent.
 SCALE_ROWS = 16384
 # Costs are multiples of this, so that a factor of all costs or a constant of a row, which round
-# them, change no label, and equal rows stay equal. Far above
-# that rounding, far below what matters to a label; a power of two, so that plain numbers never lie
-# between two steps.
+# them, change no label, and equal rows stay equal. Far above that rounding, far below what matters
+# to a label; a power of two, so that plain numbers never lie between two steps.
 GRAIN = 2.0**-30
 
 
