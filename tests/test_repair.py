@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fairmix import FairLabels, fair_labels
 from fairmix.criteria import SmallestRatio
 from fairmix.repair.boxes import Boxes, Choice
+from fairmix.repair.costs import Costs
 from fairmix.repair.program import Columns, Demand, Part, Program
 from repairs import Problem, least_of_whole_rows, problem, solve, uneven_problem
 from repetition import times
@@ -270,15 +271,13 @@ def test_scale_and_constants_of_rows_change_no_label(rule: dict[str, float]) -> 
 
 
 @pytest.mark.parametrize("factor", [1e-3, 7.3])
-def test_rounding_by_a_factor_changes_no_label(factor: float) -> None:
-    # Two attributes have labels that cost next to the same: a last digit decided between them.
-    given = uneven_problem(1000, 5, (4, 4), {"min_ratio": 0.8}, 4)
-    plain = found(given)
-    np.testing.assert_array_equal(
-        found(given._replace(cost=factor * given.cost)).labels, plain.labels
-    )
-    moved = given.cost + np.random.default_rng(0).normal(scale=3.0, size=(1000, 1))
-    np.testing.assert_array_equal(found(given._replace(cost=moved)).labels, plain.labels)
+def test_costs_are_the_same_to_the_last_digit(factor: float) -> None:
+    # A last digit decides between labels that cost next to the same.
+    cost = problem(1000, 5, (4, 4), {"min_ratio": 0.8}, 4).cost
+    plain = Costs(cost, 1000).scaled(0, 1000)
+    moved = factor * cost + np.random.default_rng(0).normal(size=(1000, 1))
+    np.testing.assert_array_equal(Costs(factor * cost, 1000).scaled(0, 1000), plain)
+    np.testing.assert_array_equal(Costs(moved, 1000).scaled(0, 1000), plain)
 
 
 def test_rule_that_holds_already_changes_nothing() -> None:
