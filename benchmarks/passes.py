@@ -16,10 +16,10 @@ TINY: Tiny = {"n_rows": 100, "n_clusters": 2, "max_iter": 3}
 # Settings and budget of each solver: what it takes, rounded up, so that a change that takes more
 # is seen.
 SOLVERS: dict[str, tuple[dict[str, Any], float]] = {
-    "dual, aware": ({"assignment": "aware"}, 60),
-    "dual, blind": ({}, 120),
-    "dual, blind, sub-sample 10 %": ({"subsample": 0.1}, 25),
-    "dual, blind, mini-batch 25 %": ({"batch_size": 0.25}, 150),
+    "dual, aware": ({"assignment": "aware"}, 110),
+    "dual, blind": ({}, 250),
+    "dual, blind, sub-sample 10 %": ({"subsample": 0.1}, 100),
+    "dual, blind, mini-batch 25 %": ({"batch_size": 0.25}, 400),
     "plain mixture": ({"fairness_strength": 0}, 10),
     "em, strength 5": ({"solver": "em", "fairness_strength": STRENGTH}, 2000),
     "em, max_gap": ({"solver": "em"}, 1100),
