@@ -38,9 +38,11 @@ NEWTON_COEFFICIENTS = 2048
 # columns and 50,000 rows, 6 of its 11 steps are then those of a tenth of the rows.
 FIRST_OF = 10
 FIRST_ROWS = 20
-# What may be left of the loss of a row, in units of what the chance of a sample adds to it: half a
-# coefficient over the rows. With 189 columns and 50,000 rows a whole step is saved.
-NEAR = 1e-2
+# Of so many coefficients a step takes long, so what may be left of the loss of a row is this share
+# of what the chance of a sample adds to it: half a coefficient over the rows. With 189 columns and
+# 50,000 rows a whole step is saved. Of fewer all digits are cheap, and fits with a bound of zero may
+# need them.
+MANY_COEFFICIENTS, NEAR = 100, 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,8 +259,9 @@ def _regression(
     # The Hessian of all coefficients takes long where groups or columns are many. Tolerances are
     # below scikit-learn's 1e-4: the last digits are cheap for Newton's method, less so for L-BFGS.
     n_coefficients = X.shape[1] * (1 if n_groups == 2 else n_groups)
-    tol = min(max(1e-6, NEAR * n_coefficients / (2 * len(X))), 1e-4)
-    how: dict[str, Any] = {"solver": "newton-cholesky", "tol": tol, "max_iter": 50}
+    how: dict[str, Any] = {"solver": "newton-cholesky", "tol": 1e-6, "max_iter": 50}
+    if n_coefficients >= MANY_COEFFICIENTS:
+        how["tol"] = min(max(1e-6, NEAR * n_coefficients / (2 * len(X))), 1e-4)
     if n_groups > FEW_GROUPS or n_coefficients > NEWTON_COEFFICIENTS:
         how = {"solver": "lbfgs", "tol": 1e-5, "max_iter": 200}
     # The default penalty of scikit-learn, which fades as rows add up.
