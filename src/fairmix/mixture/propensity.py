@@ -40,8 +40,8 @@ FIRST_OF = 10
 FIRST_ROWS = 20
 # Of so many coefficients a step takes long, so what may be left of the loss of a row is this share
 # of what the chance of a sample adds to it: half a coefficient over the rows. With 189 columns and
-# 50,000 rows a whole step is saved. Of fewer all digits are cheap, and fits with a bound of zero may
-# need them.
+# 50,000 rows a whole step is saved. Of fewer all digits are cheap, and a bound of zero may need
+# them.
 MANY_COEFFICIENTS, NEAR = 100, 1e-2
 
 
