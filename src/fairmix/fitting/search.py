@@ -107,7 +107,7 @@ class Search:
     dear_aware: int = 1
     dear_blind: int = 3
     finished: int = 2
-    most_lost: float = 0.005
+    most_lost: float = 0.01
     finished_rows: int = 300_000
     levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
     runs_aware: int = 5
