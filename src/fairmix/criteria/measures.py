@@ -83,6 +83,9 @@ class MeanPair:
         n_groups = len(rates)
         if n_groups == 2:
             return np.asarray(np.abs(rates[0] - rates[1]))
+        if n_groups == 3:
+            # Each step lies between two of the three pairs.
+            return np.asarray(2 * np.ptp(rates, axis=0) / 3)
         below = np.arange(1, n_groups)
         pairs = max(n_groups * (n_groups - 1) / 2, 1)
         steps = np.diff(np.sort(rates, axis=0), axis=0)

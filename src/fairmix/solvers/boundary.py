@@ -45,6 +45,7 @@ KICKS = 3
 # Rates are quotients, and values sums of them.
 ROUNDING = 1e-12
 KICK_ROWS = 12
+NOTHING = np.zeros(0)
 
 
 class Near(NamedTuple):
@@ -158,8 +159,8 @@ class Search:
         self.near, self.limit, self.sizes = near, limit, sizes
         self.criterion, self.bound = criterion, bound
         self.scores, self.mass = near.scores.copy(), mass.copy()
-        # The best two clusters of each row, until the scores change.
-        self.best: tuple[IntArray, IntArray] | None = None
+        # The best two clusters of each row and their scores, until the scores change.
+        self.best: tuple[IntArray, IntArray, FloatArray, FloatArray] | None = None
         self.least = KEPT_SHARE * mass.sum(axis=0)
         self.moved: FloatArray = np.zeros(mass.shape)
         self.n_groups = len(mass)
@@ -225,13 +226,16 @@ class Search:
 
     def _crossings(self, line: Line) -> tuple[FloatArray, IntArray]:
         """Where along the line each row changes its label, and its label on the other side."""
-        rows = np.arange(len(self.scores))
         if self.best is None:
+            rows = np.arange(len(self.scores))
             first, others = self.scores.argmax(axis=1), self.scores.copy()
             others[rows, first] = -np.inf
-            self.best = first, others.argmax(axis=1)
-        rival = np.where(self.best[0] == line.cluster, self.best[1], self.best[0])
-        lead = self.scores[rows, rival] - self.scores[:, line.cluster]
+            second = others.argmax(axis=1)
+            self.best = first, second, self.scores[rows, first], others[rows, second]
+        first, second, highest, next_highest = self.best
+        own = first == line.cluster
+        rival = np.where(own, second, first)
+        lead = np.where(own, next_highest, highest) - self.scores[:, line.cluster]
         speed = self._speed(line)
         with np.errstate(divide="ignore", invalid="ignore"):
             crossing = np.where(speed > 1e-9, lead / speed, np.inf)
@@ -254,7 +258,9 @@ class Search:
                 continue
             ahead = np.abs(crossing[rows])
             # The last one only says where the step before it ends.
-            values = self._values(line, rows[:-1], rival, side)
+            values = self._values(line, rows[:-1], rival, side, found[0])
+            if values is None:
+                continue
             # Rows that change at one crossing change together.
             values[ahead[1:] - ahead[:-1] <= 1e-12 * (1 + ahead[1:])] = np.inf
             j = int(values.argmin())
@@ -282,8 +288,19 @@ class Search:
         others = np.delete(side * self.moved, line.cluster, axis=1)[groups]
         return float((self.limit - (own[:, None] - others).max(axis=1)).min())
 
-    def _values(self, line: Line, rows: IntArray, rival: IntArray, side: float) -> FloatArray:
-        """The excess after each of the rows has changed its label, one after the other."""
+    def _values(
+        self, line: Line, rows: IntArray, rival: IntArray, side: float, least: float
+    ) -> FloatArray | None:
+        """What is to be least after each of the rows has changed its label, one after the other.
+
+        None where that is nowhere below ``least``.
+        """
+        lost: FloatArray = NOTHING
+        if self.logits is not None:
+            lost = self.lost + np.cumsum(self._losses(line, rows, rival, side))
+            # On one side of most lines labels are worth less, and rates need no look there.
+            if not lost.min() < least - ROUNDING:
+                return None
         # Rows last in memory: sums and extremes over few groups or clusters are then quick.
         steps = np.zeros((*self.mass.shape, len(rows)))
         moved, each = self._moved(rows, side).T, np.arange(len(rows))
@@ -292,7 +309,6 @@ class Search:
         masses = np.moveaxis(self.mass[:, :, None] + np.cumsum(steps, axis=2), 2, 0)
         values = self.criterion.excess(masses / self.sizes[:, None], self.bound)
         if self.logits is not None:
-            lost = self.lost + np.cumsum(self._losses(line, rows, rival, side))
             values = np.where(values > ROUNDING, np.inf, lost)
         return np.where((masses.sum(axis=1) < self.least).any(axis=1), np.inf, values)
 
