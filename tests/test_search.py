@@ -14,7 +14,7 @@ from fairmix.fitting.search import Search, Walk, swapped
 from fairmix.kernels.totals import Rows
 from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
-from fairmix.solvers import SOLVERS, Beginning, Solution, Task
+from fairmix.solvers import SOLVERS, Beginning, Iteration, Solution, Task
 from fairmix.solvers._base import Status
 from fairmix.solvers.dual import Dual
 from fairmix.solvers.objective import Objective
@@ -245,8 +245,54 @@ def test_the_end_of_a_large_table_that_is_best_on_more_rows_goes_on(blobs):
     assert other is want[1]
 
 
-def test_the_best_ends_are_finished_and_the_best_labels_kept(blobs, monkeypatch):
-    """Not all of them: values of climbs on all rows tell which end in poor labels."""
+def ends_worth(*pairs):
+    """Ends whose climbs and labels are worth so much, and what finishes them."""
+    ends = [
+        Solution(np.zeros(1), climb, Status.CONVERGED, [Iteration(climb, *[0.0] * 5)])
+        for climb, _ in pairs
+    ]
+    labels = dict(pairs)
+    finished = []
+
+    def finish(rough):
+        finished.append(rough.objective)
+        worth, met, filled = labels[rough.objective]
+        return replace(rough, objective=worth, met=met, filled=filled)
+
+    return ends, finish, finished
+
+
+def test_ends_are_finished_until_no_climb_is_worth_more_than_known_labels():
+    ends, finish, finished = ends_worth(
+        (-3.0, (-3.001, True, K)),
+        (-1.0, (-1.5, True, K)),
+        (-1.4, (-1.45, True, K)),
+        (-1.46, (-1.4, True, K)),
+    )
+    rough, best = schedule.best_labels(ends, finish, K)
+    assert finished == [-1.0, -1.4]
+    assert rough is ends[2]
+    assert best.objective == -1.45
+
+
+@pytest.mark.parametrize("first", [(-1.1, False, K), (-1.1, True, K - 1)])
+def test_labels_that_miss_a_bound_or_lack_a_cluster_end_nothing(first):
+    ends, finish, finished = ends_worth((-1.0, first), (-2.0, (-2.1, True, K)))
+    rough, best = schedule.best_labels(ends, finish, K)
+    assert finished == [-1.0, -2.0]
+    assert rough is ends[1]
+    assert best.objective == -2.1
+
+
+def test_ends_of_the_same_worth_are_finished_once():
+    least = schedule.SCHEDULE.search.least_gain
+    climbs = (-1.0, -1.0 - least / 2, -1.0 - 2 * least)
+    ends, finish, finished = ends_worth(*((climb, (climb - 0.01, True, K)) for climb in climbs))
+    schedule.best_labels(ends, finish, K)
+    assert finished == [climbs[0], climbs[2]]
+
+
+def test_a_fit_has_the_best_labels_of_the_ends_that_it_finishes(blobs, monkeypatch):
     X, groups = blobs
     climbed, finished = [], []
     climb, finish = Dual.climb, Dual.finish
@@ -264,13 +310,15 @@ def test_the_best_ends_are_finished_and_the_best_labels_kept(blobs, monkeypatch)
     monkeypatch.setattr(Dual, "climb", spy_climb)
     monkeypatch.setattr(Dual, "finish", spy_finish)
     model = FairMixture(K, max_gap=0.02, random_state=0).fit(X, sensitive_features=groups)
-    policy = schedule.SCHEDULE.search
-    assert len(climbed) == policy.walks_blind > policy.finished
-    best = sorted((end.objective for end in climbed), reverse=True)[: policy.finished]
-    assert [rough.objective for rough, _ in finished] == best
-    assert (
-        model.lower_bound_ == max((end for _, end in finished), key=lambda end: end.rank).objective
-    )
+    assert len(climbed) == schedule.SCHEDULE.search.walks_blind
+    assert finished[0][0].objective == max(end.objective for end in climbed)
+    best = max((end for _, end in finished), key=lambda end: end.rank)
+    assert model.lower_bound_ == best.objective
+    # No other end is worth more, but for those that are the same as one that is finished.
+    known = [rough.objective for rough, _ in finished]
+    left = [end.objective for end in climbed if end.objective > best.objective]
+    least = schedule.SCHEDULE.search.least_gain
+    assert all(min(abs(value - other) for other in known) < 2 * least for value in left)
 
 
 def test_searches_are_repeated_for_every_start(blobs, monkeypatch):

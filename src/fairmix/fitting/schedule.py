@@ -9,9 +9,11 @@ all rows. How many rows and starts each step takes is `Schedule`, and how a star
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
@@ -341,39 +343,53 @@ def solve(
         with watch(most) as told, _shown(settings, solver, table, told) as callback:
             # Fresh, because batches remember the totals of the climb before.
             climbed.append(solver.climb(objective.fresh(), beginning, callback))
-    spare: list[Solution] = []
-    if warm is not None and solver.screens:
+    finish = partial(solver.finish, mixture, near=near, table=table)
+    if not solver.screens:
+        # Whether a bound is met on all rows may show only then.
+        return max(map(finish, climbed), key=lambda end: end.rank)
+    # Finished whatever their climbs are worth.
+    certain: list[Solution] = []
+    if warm is not None:
         # A climb may end where labels fare worse than at its start, which is a point seen, too.
         stayed = solver.limited(1).climb(objective.fresh(), Beginning(warm, climbed[0].multipliers))
-        climbed.append(replace(climbed[0], theta=stayed.theta, multipliers=stayed.multipliers))
-    elif solver.screens and near.n_rows == table.n_rows:
-        # Values of climbs on all rows tell the best ends well enough to leave out the others.
-        climbed = sorted(climbed, key=height, reverse=True)
-        n_finished = settings.n_init * SCHEDULE.search.finished
-        climbed, spare = climbed[:n_finished], climbed[n_finished:]
-        if task.aware:
-            # As they are: most iterations of a climb would move them.
-            climbed += [solver.limited(1).climb(objective.fresh(), plain) for plain in fit.plain]
-    elif solver.screens:
+        certain = [replace(climbed[0], theta=stayed.theta, multipliers=stayed.multipliers)]
+    elif near.n_rows < table.n_rows:
         climbed = best_on(near, solver, mixture, climbed)
-    # Else several are finished before one is chosen: whether a bound is met on all rows shows only
-    # then.
-    done = [solver.finish(mixture, rough, near, table) for rough in climbed]
-    best = max(done, key=lambda solution: solution.rank)
-    for rough in spare:
-        if best.met and best.objective >= rough.objective - SCHEDULE.search.most_lost:
-            break
-        best = max(
-            best, solver.finish(mixture, rough, near, table), key=lambda solution: solution.rank
-        )
-    return best
+    elif task.aware:
+        # As they are: most iterations of a climb would move them.
+        certain = [solver.limited(1).climb(objective.fresh(), plain) for plain in fit.plain]
+    _, best = best_labels(climbed, finish, mixture.n_components)
+    return max(best, *map(finish, certain), key=lambda end: end.rank) if certain else best
 
 
 def best_on(near: Table, solver: Solver, mixture: Mixture, ends: list[Solution]) -> list[Solution]:
     """The end whose labels are the best on few rows: each look at all of them takes long."""
     if len(ends) == 1:
         return ends
-    return [max(ends, key=lambda rough: solver.finish(mixture, rough, near, near).rank)]
+    finish = partial(solver.finish, mixture, near=near, table=near)
+    return [best_labels(ends, finish, mixture.n_components)[0]]
+
+
+def best_labels(
+    ends: list[Solution], finish: Callable[[Solution], Solution], n_components: int
+) -> tuple[Solution, Solution]:
+    """The end of a climb whose labels are the best, and the solution that has these labels.
+
+    Labels are hardly ever worth more than the climb that led to them, and less by amounts that
+    nothing tells beforehand. So ends are finished, the highest first, until the next one is worth
+    less than labels that are known. Ends of the same worth are the same.
+    """
+    ranked = sorted(ends, key=height, reverse=True)
+    found = [(ranked[0], finish(ranked[0]))]
+    for before, end in itertools.pairwise(ranked):
+        best = max((solution for _, solution in found), key=lambda solution: solution.rank)
+        if best.met and best.filled == n_components:
+            if end.objective <= best.objective:
+                break
+            if before.objective - end.objective < SCHEDULE.search.least_gain:
+                continue
+        found.append((end, finish(end)))
+    return max(found, key=lambda pair: pair[1].rank)
 
 
 def make_task(

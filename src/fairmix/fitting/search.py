@@ -48,14 +48,10 @@ class Search:
         Searches of a fit, each from starts of its own; the last two, of a large table, or of rows
         too wide to be points, where each takes long. Few points rank their ends by chance, so all
         of them are climbed on all rows, or those of large tables on more rows.
-    finished : int
-        Of these ends so many, the best, are finished before one is chosen by its labels; those of
-        a large table on fewer rows, and one of them on all.
-    most_lost : float
-        Ends beyond these are finished, too, while the best labels miss the rule, or their objective
-        per row is by so much below that of the climb that led to the next end: whole rows of three
-        groups may be a long way from a bound, and then from one end much farther than from others.
-    finished_rows : int
+    compared : int
+        Of these ends of a large table so many, the best, go on until their labels choose between
+        them; of one that is not large all ends are climbed (`fairmix.fitting.schedule`).
+    compared_rows : int
         Tables of more rows keep only the best: what k-means takes for them leaves no time.
     levels : tuple of float
         Starts, which share half of all iterations: of each, the share of what groups tell of the
@@ -106,9 +102,8 @@ class Search:
     walks_blind: int = 5
     dear_aware: int = 1
     dear_blind: int = 3
-    finished: int = 2
-    most_lost: float = 0.01
-    finished_rows: int = 300_000
+    compared: int = 2
+    compared_rows: int = 300_000
     levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
     runs_aware: int = 5
     runs_blind: int = 1
@@ -137,7 +132,7 @@ class Search:
 
     def kept(self, n_rows: int) -> int:
         """How many ends of a large table go on."""
-        return self.finished if n_rows <= self.finished_rows else 1
+        return self.compared if n_rows <= self.compared_rows else 1
 
     def iterations(self, recipe: Recipe, task: Task) -> int:
         """All iterations of a search."""
