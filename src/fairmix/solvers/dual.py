@@ -214,7 +214,9 @@ class Dual(ClimbOnly):
             offsets=offsets,
             temperature=self._final_temperature,
             gap=best.gap,
-            met=within(
+            # By the labels of the final map, too, or ends that keep the bound were not preferred.
+            met=beyond <= 0
+            and within(
                 best.gap,
                 enough(self.constraint.criterion, bound, best.rates, table, labels=self.labels),
             ),
