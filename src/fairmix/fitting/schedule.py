@@ -321,12 +321,13 @@ def solve(
         levels = []
         if warm is None:
             levels = [few_rows(SCHEDULE.search, near, fit.rng, single=single)]
-            large = SCHEDULE.is_large(table)
+            large, search = SCHEDULE.is_large(table), SCHEDULE.search
             found = fit.searched(recipe, task, mixture, levels[0], large=large)
+            kept, looks = search.raced, search.race_iterations
             if large:
                 # Each look at all rows takes long.
-                kept = SCHEDULE.search.kept(table.n_rows)
-                found = fit.screened(solver, Objective(mixture, seen), found, kept)
+                kept, looks = search.kept(table.n_rows), search.look_iterations
+            found = fit.screened(solver.limited(looks), Objective(mixture, seen), found, kept)
             starts = [Beginning.at(end) for ends in found for end in ends]
         if SCHEDULE.is_large(objective.table):
             nearly = fit.approached(recipe, task, mixture, [*levels, seen], starts)
@@ -377,14 +378,14 @@ def best_labels(
 
     Labels are hardly ever worth more than the climb that led to them, and less by amounts that
     nothing tells beforehand. So ends are finished, the highest first, until the next one is worth
-    less than labels that are known. Ends of the same worth are the same.
+    hardly more than labels that are known. Ends of the same worth are the same.
     """
     ranked = sorted(ends, key=height, reverse=True)
     found = [(ranked[0], finish(ranked[0]))]
     for before, end in itertools.pairwise(ranked):
         best = max((solution for _, solution in found), key=lambda solution: solution.rank)
         if best.met and best.filled == n_components:
-            if end.objective <= best.objective:
+            if end.objective <= best.objective + SCHEDULE.search.telling:
                 break
             if before.objective - end.objective < SCHEDULE.search.least_gain:
                 continue
@@ -537,16 +538,15 @@ class Fit:
         ``large``: for a table of many more rows.
         """
         search, small = self.schedule.search, Objective(mixture, table)
-        runs = search.runs_aware if task.aware else search.runs_blind
         # Points are few, and so are the rows of a small table.
         dear = large or table.n_rows > 2 * search.points
-        n_walks = search.walks(aware=task.aware, dear=dear)
+        walks = search.walks(aware=task.aware, dear=dear)
 
-        def walk() -> Solution:
-            walk = Walk(search, recipe, task, small, table, self.rng)
+        def walk(turn: int) -> Solution:
+            walk = Walk(search, walks, recipe, task, small, table, self.rng, turn)
             end = walk.run(
                 lambda level: self.start(
-                    mixture, table, runs=runs, level=level, seen=search.start_rows
+                    mixture, table, runs=walks.runs, level=level, seen=search.start_rows
                 )
             )
             if walk.plain is not None:
@@ -555,13 +555,13 @@ class Fit:
                     self.plain.append(walk.plain)
             return end
 
-        return [[walk() for _ in range(n_walks)] for _ in range(self.settings.n_init)]
+        return [[walk(turn) for turn in range(walks.number)] for _ in range(self.settings.n_init)]
 
+    @staticmethod
     def screened(
-        self, solver: Solver, objective: Objective, found: list[list[Solution]], kept: int
+        brief: Solver, objective: Objective, found: list[list[Solution]], kept: int
     ) -> list[list[Solution]]:
-        """Of each search so many ends, those that are best on more rows."""
-        brief = solver.limited(self.schedule.search.look_iterations)
+        """Of each search so many ends, those that are best after a brief climb on more rows."""
         firsts = []
         for ends in found:
             if len(ends) > kept:

@@ -34,6 +34,43 @@ from fairmix.tables import Condensed, Table, find_cells, spread_within
 
 
 @dataclass(frozen=True)
+class Walks:
+    """The searches of a fit, each of which ends somewhere else.
+
+    Attributes
+    ----------
+    number : int
+        How many there are.
+    starts : int
+        From how many levels each begins (`Search.levels`), which share half of its iterations. Of
+        walks with one level each, the levels take turns: what few points say of starts so early is
+        hardly worth the time of three more.
+    runs : int
+        Runs of k-means for each start, of which the best counts. Clusters of an aware map are much
+        like those of k-means, so its best optimum is a good start; those of a blind map are not.
+    climbs : float
+        All iterations of a search, in units of the most that a climb may take.
+    """
+
+    number: int
+    starts: int
+    runs: int
+    climbs: float
+
+    def levels(self, levels: tuple[float, ...], turn: int) -> list[float]:
+        """Those that a walk begins from."""
+        first = turn * self.starts
+        return [levels[i % len(levels)] for i in range(first, first + self.starts)]
+
+    def iterations(self, recipe: Recipe, task: Task) -> int:
+        """All iterations of a search."""
+        # The user's `max_iter` may shorten a search, but is no wish for a longer one.
+        usual = recipe.make(replace(task, max_iter=None)).max_iter
+        most = usual if task.max_iter is None else min(usual, task.max_iter)
+        return int(most * self.climbs)
+
+
+@dataclass(frozen=True)
 class Search:
     """Rows, iterations and bounds of a search; an iteration is a pass over these rows.
 
@@ -44,30 +81,29 @@ class Search:
         variance is lost.
     rows : int
         Else so many of them are drawn, at most.
-    walks_aware, walks_blind, dear_aware, dear_blind : int
-        Searches of a fit, each from starts of its own; the last two, of a large table, or of rows
-        too wide to be points, where each takes long. Few points rank their ends by chance, so all
-        of them are climbed on all rows, or those of large tables on more rows.
-    compared : int
-        Of these ends of a large table so many, the best, go on until their labels choose between
-        them; of one that is not large all ends are climbed (`fairmix.fitting.schedule`).
+    aware, blind, dear_aware, dear_blind : Walks
+        By what a map knows. A blind one has more optima. The last two, of a large table, or of rows
+        too wide to be points, where each walk takes long.
+    raced, race_iterations : int
+        Few points rank the ends of walks by chance, so all are climbed on all rows, or those of
+        large tables on more rows; but only the best so many longer than so many iterations.
+    compared, look_iterations : int
+        The same for large tables, whose rows take longer. The labels of these ends choose.
     compared_rows : int
         Tables of more rows keep only the best: what k-means takes for them leaves no time.
+    telling : float
+        An end is finished if its climb is worth so much more per row than labels that are known:
+        labels lose at least about as much, so with less of a lead hardly any end wins, and where
+        clusters are clear it would be one that rounding chose.
     levels : tuple of float
-        Starts, which share half of all iterations: of each, the share of what groups tell of the
-        rows that is taken from them before k-means (`fairmix.fitting.starts.Level`).
-    runs_aware, runs_blind : int
-        Runs of k-means for each start, of which the best counts. Clusters of an aware map are much
-        like those of k-means, so its best optimum is a good start; those of a blind map are not.
+        Of a start, the share of what groups tell of the rows that is taken from them before
+        k-means (`fairmix.fitting.starts.Level`).
     start_rows : int
         Rows that k-means sees, at most; the others go to the nearest centre.
     settle_iterations : int
         The best of them is climbed so much longer before it is moved.
     move_iterations : int
         Iterations after a move.
-    climbs_aware, climbs_blind : float
-        All iterations of a search, in units of the most that a climb may take. A blind map has
-        more optima, and takes longer to rates that are allowed.
     least_gain : float
         Gain of the objective per row for which a move is kept. Many moves lead back to where they
         came from, with the clusters in another order, and rounding must not decide between the two.
@@ -75,8 +111,6 @@ class Search:
         Points in a row that are no better before a climb ends.
     failures : int
         Moves in a row that gain nothing before a search ends.
-    look_iterations : int
-        Iterations on more rows by which the ends of a large table are compared.
     detour_every : int
         Each so many moves, one is a detour; the others are swaps.
     detour_iterations : int
@@ -93,29 +127,29 @@ class Search:
         of an aware map that has one are finished, too.
     """
 
-    # Decision records 0019, 0023, 0026, 0028, 0032 and 0034 have what other numbers cost and bring.
+    # Decision records 0019, 0023, 0026, 0028, 0032, 0034 and 0035 have what other numbers cost and
+    # bring.
     points: int = 6_144
     widest: float = 0.2
     # One block.
     rows: int = 16_384
-    walks_aware: int = 2
-    walks_blind: int = 5
-    dear_aware: int = 1
-    dear_blind: int = 3
+    aware: Walks = Walks(number=2, starts=4, runs=5, climbs=0.5)
+    blind: Walks = Walks(number=8, starts=1, runs=2, climbs=0.3)
+    dear_aware: Walks = Walks(number=1, starts=4, runs=5, climbs=0.5)
+    dear_blind: Walks = Walks(number=3, starts=4, runs=1, climbs=0.42)
+    raced: int = 3
+    race_iterations: int = 5
     compared: int = 2
+    look_iterations: int = 20
     compared_rows: int = 300_000
+    telling: float = 0.01
     levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
-    runs_aware: int = 5
-    runs_blind: int = 1
     start_rows: int = 4_096
     settle_iterations: int = 15
     move_iterations: int = 18
-    climbs_aware: float = 0.5
-    climbs_blind: float = 0.42
     least_gain: float = 1e-4
     patience: int = 15
     failures: int = 8
-    look_iterations: int = 20
     detour_every: int = 4
     detour_iterations: int = 8
     tighter: float = 0.3
@@ -124,34 +158,29 @@ class Search:
     tiny: float = 0.1
     tiny_of: int = 500
 
-    def walks(self, *, aware: bool, dear: bool) -> int:
-        """How many searches a fit takes, by what its map knows and what a search takes."""
+    def walks(self, *, aware: bool, dear: bool) -> Walks:
+        """Those of a fit, by what its map knows and whether each takes long."""
         if dear:
             return self.dear_aware if aware else self.dear_blind
-        return self.walks_aware if aware else self.walks_blind
+        return self.aware if aware else self.blind
 
     def kept(self, n_rows: int) -> int:
         """How many ends of a large table go on."""
         return self.compared if n_rows <= self.compared_rows else 1
 
-    def iterations(self, recipe: Recipe, task: Task) -> int:
-        """All iterations of a search."""
-        # The user's `max_iter` may shorten a search, but is no wish for a longer one.
-        usual = recipe.make(replace(task, max_iter=None)).max_iter
-        most = usual if task.max_iter is None else min(usual, task.max_iter)
-        return int(most * (self.climbs_aware if task.aware else self.climbs_blind))
-
 
 @dataclass(eq=False)
 class Walk:
-    """One search: where it is, how many iterations it has left, and its first start."""
+    """One search, the ``turn``-th of a fit: where it is, how many iterations it has left."""
 
     policy: Search
+    walks: Walks
     recipe: Recipe
     task: Task
     objective: Objective
     table: Table
     rng: np.random.Generator
+    turn: int = 0
     rows: Rows = field(init=False)
     counted: IntArray = field(init=False)
     known: FloatArray = field(init=False)
@@ -168,7 +197,7 @@ class Walk:
         # What rows of weight zero hold must not matter.
         self.counted = np.flatnonzero(weight)
         self.known = known_groups(self.table)
-        self.left = self.policy.iterations(self.recipe, self.task)
+        self.left = self.walks.iterations(self.recipe, self.task)
 
     @property
     def mixture(self) -> Mixture:
@@ -178,9 +207,8 @@ class Walk:
     def run(self, start: Callable[[Level], FloatArray]) -> Solution:
         """The best end of all climbs; ``start`` draws parameters to begin with."""
         policy = self.policy
-        begun = [
-            Beginning(start(Level(self.known, share)), level=share > 0) for share in policy.levels
-        ]
+        shares = self.walks.levels(policy.levels, self.turn)
+        begun = [Beginning(start(Level(self.known, share)), level=share > 0) for share in shares]
         self.plain = begun[0]
         free = self._free_value(begun[0])
         # Half of all iterations: values before rates are allowed say nothing of those at the end.

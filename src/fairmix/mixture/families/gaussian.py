@@ -47,6 +47,8 @@ EMPTY_SHARE = 1e-12
 # Variances stay above this even with reg_covar=0: they and their inverses are then far from the
 # largest and the smallest double, also when they are squared or multiplied by data.
 SMALLEST_VARIANCE = 1e-200
+# Rows of more columns than this are turned so many at a time, in two thirds of the time.
+DIRECT, TURNED = 12, 512
 
 
 def shape_of(family: Family) -> tuple[Shape, bool]:
@@ -171,7 +173,13 @@ class Gaussian:
         with np.errstate(over="ignore"):  # infinite is not equal, so the longer way is taken
             center: FloatArray = self.center.astype(numeric.dtype)
         if np.array_equal(center, self.center):
-            return np.asarray(np.subtract(numeric.T, center[:, None], out=out))
+            if self.d <= DIRECT:
+                return np.asarray(np.subtract(numeric.T, center[:, None], out=out))
+            # So few rows at a time that they are still in the cache when the next column is read.
+            for start in range(0, len(numeric), TURNED):
+                piece = slice(start, start + TURNED)
+                out[:, piece] = numeric[piece].T
+            return np.asarray(np.subtract(out, center[:, None], out=out))
         # In double precision, or rows and `unpack` would count from two different centres.
         out[...] = (numeric - self.center).T
         return out
