@@ -380,7 +380,7 @@ def test_a_fit_with_ten_groups_ends_and_says_the_gap_of_its_labels(criterion, as
     # 60 iterations are the most of ten groups; the rest are cooling and the last rows of two ends,
     # and what a walk may take, for each of several.
     assert model.n_iter_ <= 60
-    assert model.n_passes_ < 150 + 110 * SCHEDULE.search.walks_blind
+    assert model.n_passes_ < 150 + 110 * SCHEDULE.search.blind.number
 
 
 @pytest.mark.long

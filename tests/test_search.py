@@ -10,7 +10,7 @@ from fairmix import FairMixture
 from fairmix.criteria import CRITERIA
 from fairmix.datasets import make_grouped_blobs
 from fairmix.fitting import schedule
-from fairmix.fitting.search import Search, Walk, swapped
+from fairmix.fitting.search import Search, Walk, Walks, swapped
 from fairmix.kernels.totals import Rows
 from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
@@ -48,13 +48,17 @@ def task(**given):
     return Task(**settings | given)
 
 
-def walk(blobs, policy, seed=0, **given):
+FOUR, ONE = Walks(1, starts=4, runs=1, climbs=0.5), Walks(1, starts=1, runs=1, climbs=0.5)
+
+
+def walk(blobs, policy, seed=0, walks=FOUR, **given):
     X, groups = blobs
     rows = Rows(X, None)
     mixture = Mixture(Gaussian(K, X.mean(axis=0)))
     table = memory_table(rows, mixture.family.encode, groups=groups, n_groups=2)
     return Walk(
         policy,
+        walks,
         SOLVERS["dual"],
         task(**given),
         Objective(mixture, table),
@@ -80,7 +84,7 @@ def test_a_search_leaves_a_poor_optimum():
     rng = np.random.default_rng(0)
     blob = np.repeat(np.arange(3), 200)
     X = rng.normal(size=(600, 2)) + np.column_stack([20.0 * blob, np.zeros(600)])
-    found = walk((X, rng.integers(2, size=600)), Search(levels=(0.0,)))
+    found = walk((X, rng.integers(2, size=600)), Search(), walks=ONE)
     theta = packed(found, np.array([[0.0, 1.0], [0.0, -1.0], [30.0, 0.0]]))
     alone = SOLVERS["dual"].make(task()).climb(found.objective, Beginning(theta))
     assert sorted(found.mixture.unpack(alone.theta)["means"][:, 0])[1] < 10
@@ -91,8 +95,8 @@ def test_a_search_leaves_a_poor_optimum():
 
 
 def test_a_search_is_no_worse_than_its_starts_and_keeps_its_budget(blobs):
-    policy = Search(climbs_aware=0.9, failures=10**6)
-    found = walk(blobs, policy)
+    policy = Search(failures=10**6)
+    found = walk(blobs, policy, walks=replace(FOUR, climbs=0.9))
     theta = poor_start(found, blobs[0])
     first = SOLVERS["dual"].make(task(max_iter=22))
     assert found.left == 180
@@ -103,21 +107,32 @@ def test_a_search_is_no_worse_than_its_starts_and_keeps_its_budget(blobs):
 
 
 def test_a_search_ends_when_moves_gain_nothing(blobs):
-    found = walk(blobs, Search(failures=2, climbs_aware=50.0))
+    found = walk(blobs, Search(failures=2), walks=replace(FOUR, climbs=50.0))
     theta = poor_start(found, blobs[0])
     found.run(lambda level: theta)
     assert found.left > 8000
 
 
 def test_how_long_a_search_may_take():
-    policy, recipe = Search(climbs_aware=0.5, climbs_blind=2.0), SOLVERS["dual"]
-    assert policy.iterations(recipe, task()) == 100
-    assert policy.iterations(recipe, task(aware=False)) == 400
-    assert policy.iterations(recipe, task(max_iter=10)) == 5
+    recipe = SOLVERS["dual"]
+    assert FOUR.iterations(recipe, task()) == 100
+    assert replace(FOUR, climbs=2.0).iterations(recipe, task(aware=False)) == 400
+    assert FOUR.iterations(recipe, task(max_iter=10)) == 5
     # Many iterations for the last climb are no wish for a longer search.
-    assert policy.iterations(recipe, task(max_iter=10_000)) == 100
+    assert FOUR.iterations(recipe, task(max_iter=10_000)) == 100
     # Those of many groups take longer, so there are fewer.
-    assert policy.iterations(recipe, task(n_groups=64)) < 100
+    assert FOUR.iterations(recipe, task(n_groups=64)) < 100
+
+
+def test_walks_of_few_starts_take_the_levels_in_turn(blobs):
+    levels = Search().levels
+    assert FOUR.levels(levels, 3) == list(levels)
+    assert [ONE.levels(levels, turn) for turn in range(5)] == [[x] for x in (*levels, levels[0])]
+    found, begun = walk(blobs, Search(), walks=ONE), []
+    found.turn = 2
+    theta = poor_start(found, blobs[0])
+    found.run(lambda level: begun.append(level.share) or theta)
+    assert begun == [levels[2]]
 
 
 def test_detours_are_to_both_sides_of_the_bound(blobs, monkeypatch):
@@ -171,7 +186,7 @@ def test_an_offset_decides_which_cluster_is_the_host(blobs):
 
 
 def test_moves_begin_at_the_best_of_the_starts(blobs):
-    found = walk(blobs, Search(levels=(0.0,) * 4, climbs_aware=0.6, failures=0))
+    found = walk(blobs, Search(levels=(0.0,) * 4, failures=0), walks=replace(FOUR, climbs=0.6))
     good = packed(found, np.array([[0.0, 0.0], [3.0, 3.0], [-3.0, 2.0]]))
     bad = poor_start(found, blobs[0])
     starts, begun = iter([bad, good, bad, bad]), []
@@ -234,13 +249,13 @@ def test_the_end_of_a_large_table_that_is_best_on_more_rows_goes_on(blobs):
     ]
     fit = schedule.Fit(None, schedule.SCHEDULE, np.random.default_rng(0))
     solver = SOLVERS["dual"].make(task())
-    ((first,),) = fit.screened(solver, found.objective, [ends], 1)
     brief = solver.limited(schedule.SCHEDULE.search.look_iterations)
+    ((first,),) = fit.screened(brief, found.objective, [ends], 1)
     want = [brief.climb(found.objective, Beginning(theta)) for theta in (good, bad)]
     assert want[0].objective > want[1].objective
     np.testing.assert_array_equal(first.theta, want[0].theta)
     # Where all of them go on, there is nothing to look at.
-    ((best, other),) = fit.screened(solver, found.objective, [want[::-1]], 2)
+    ((best, other),) = fit.screened(brief, found.objective, [want[::-1]], 2)
     assert best is want[0]
     assert other is want[1]
 
@@ -267,7 +282,8 @@ def test_ends_are_finished_until_no_climb_is_worth_more_than_known_labels():
         (-3.0, (-3.001, True, K)),
         (-1.0, (-1.5, True, K)),
         (-1.4, (-1.45, True, K)),
-        (-1.46, (-1.4, True, K)),
+        # Worth more than the labels of the one before, but by too little to tell.
+        (-1.45 + schedule.SCHEDULE.search.telling / 2, (-1.4, True, K)),
     )
     rough, best = schedule.best_labels(ends, finish, K)
     assert finished == [-1.0, -1.4]
@@ -287,7 +303,7 @@ def test_labels_that_miss_a_bound_or_lack_a_cluster_end_nothing(first):
 def test_ends_of_the_same_worth_are_finished_once():
     least = schedule.SCHEDULE.search.least_gain
     climbs = (-1.0, -1.0 - least / 2, -1.0 - 2 * least)
-    ends, finish, finished = ends_worth(*((climb, (climb - 0.01, True, K)) for climb in climbs))
+    ends, finish, finished = ends_worth(*((climb, (climb - 0.1, True, K)) for climb in climbs))
     schedule.best_labels(ends, finish, K)
     assert finished == [climbs[0], climbs[2]]
 
@@ -309,16 +325,16 @@ def test_a_fit_has_the_best_labels_of_the_ends_that_it_finishes(blobs, monkeypat
 
     monkeypatch.setattr(Dual, "climb", spy_climb)
     monkeypatch.setattr(Dual, "finish", spy_finish)
+    policy = schedule.SCHEDULE.search
     model = FairMixture(K, max_gap=0.02, random_state=0).fit(X, sensitive_features=groups)
-    assert len(climbed) == schedule.SCHEDULE.search.walks_blind
+    assert len(climbed) == policy.raced < policy.blind.number
     assert finished[0][0].objective == max(end.objective for end in climbed)
     best = max((end for _, end in finished), key=lambda end: end.rank)
     assert model.lower_bound_ == best.objective
     # No other end is worth more, but for those that are the same as one that is finished.
     known = [rough.objective for rough, _ in finished]
-    left = [end.objective for end in climbed if end.objective > best.objective]
-    least = schedule.SCHEDULE.search.least_gain
-    assert all(min(abs(value - other) for other in known) < 2 * least for value in left)
+    left = [end.objective for end in climbed if end.objective > best.objective + policy.telling]
+    assert all(min(abs(value - other) for other in known) < 2 * policy.least_gain for value in left)
 
 
 def test_searches_are_repeated_for_every_start(blobs, monkeypatch):
@@ -326,10 +342,10 @@ def test_searches_are_repeated_for_every_start(blobs, monkeypatch):
     runs = []
     run = Walk.run
     monkeypatch.setattr(Walk, "run", lambda self, start: runs.append(self) or run(self, start))
-    short = replace(schedule.SCHEDULE, search=Search(climbs_blind=0.2))
+    short = replace(schedule.SCHEDULE, search=Search(blind=Walks(5, 1, 1, climbs=0.2)))
     monkeypatch.setattr(schedule, "SCHEDULE", short)
     FairMixture(K, n_init=3, random_state=0).fit(X, sensitive_features=groups)
-    assert len(runs) == 3 * short.search.walks_blind
+    assert [walk.turn for walk in runs] == 3 * [0, 1, 2, 3, 4]
 
 
 def test_one_cluster_has_no_boundary_to_search(blobs):
