@@ -136,7 +136,7 @@ class Search:
     aware: Walks = Walks(number=2, starts=4, runs=5, climbs=0.5)
     blind: Walks = Walks(number=8, starts=1, runs=2, climbs=0.3)
     dear_aware: Walks = Walks(number=1, starts=4, runs=5, climbs=0.5)
-    dear_blind: Walks = Walks(number=3, starts=4, runs=1, climbs=0.42)
+    dear_blind: Walks = Walks(number=3, starts=1, runs=2, climbs=0.3)
     raced: int = 3
     race_iterations: int = 5
     compared: int = 2
