@@ -62,6 +62,22 @@ def test_cells_of_single_rows_lose_nothing():
     assert spread_within(points, cells) == pytest.approx(0, abs=1e-12)
 
 
+def test_rows_of_long_tails_have_cells_of_their_own():
+    """Else a small cluster far out shares its cells with rows that are far from it."""
+    rng = np.random.default_rng(0)
+    points = rng.standard_t(2, size=(4000, 3))
+    groups = rng.integers(2, size=4000)
+    cells, parted = (find_cells(points, groups, 256, n_lone) for n_lone in (0, 64))
+    assert cells.n_cells <= parted.n_cells <= cells.n_cells + 64
+    assert sorted(np.unique(parted.numbers)) == list(range(parted.n_cells))
+    assert spread_within(points, parted) < 0.5 * spread_within(points, cells)
+    # The others are where they were.
+    sizes = np.bincount(parted.numbers)
+    together = sizes[parted.numbers] > 1
+    pairs = np.unique(np.column_stack([cells.numbers, parted.numbers])[together], axis=0)
+    assert len(pairs) == (sizes > 1).sum()
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("blind", [False, True])
 def test_points_keep_the_sums_of_all_rows(weighted, blind):

@@ -76,9 +76,9 @@ class Search:
 
     Attributes
     ----------
-    points, widest : int, float
-        Rows are condensed to so many points, at most, while no more than this share of their
-        variance is lost.
+    points, lone, widest : int, int, float
+        Rows are condensed to so many points, at most, and so many of single rows, while no more
+        than this share of their variance is lost.
     rows : int
         Else so many of them are drawn, at most.
     aware, blind, dear_aware, dear_blind : Walks
@@ -130,6 +130,7 @@ class Search:
     # Decision records 0019, 0023, 0026, 0028, 0032, 0034 and 0035 have what other numbers cost and
     # bring.
     points: int = 6_144
+    lone: int = 1_024
     widest: float = 0.2
     # One block.
     rows: int = 16_384
@@ -144,7 +145,7 @@ class Search:
     compared_rows: int = 300_000
     telling: float = 0.01
     levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
-    start_rows: int = 4_096
+    start_rows: int = 6_144
     settle_iterations: int = 15
     move_iterations: int = 18
     least_gain: float = 1e-4
@@ -294,7 +295,7 @@ def few_rows(policy: Search, table: Table, rng: np.random.Generator, *, single: 
         # A map that knows more than the numbers parts rows by it, too.
         apart = numeric if whole.encoder.aware else np.hstack([numeric, _scaled(whole, numeric)])
         if np.isfinite(apart).all():
-            cells = find_cells(apart, store.groups, policy.points)
+            cells = find_cells(apart, store.groups, policy.points, policy.lone)
             if spread_within(numeric, cells) <= policy.widest:
                 return Condensed(whole, cells, single=single)
     return table.sample(policy.rows, rng, single=single)

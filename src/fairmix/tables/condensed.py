@@ -87,11 +87,13 @@ class Condensed(Table):
         self.blocks = MemoryBlocks(1, lambda number: block, keep=1)
 
 
-def find_cells(points: FloatArray, groups: IntArray, n_cells: int) -> Cells:
-    """Cells of about equally many rows of one group, at most so many.
+def find_cells(points: FloatArray, groups: IntArray, n_cells: int, n_lone: int = 0) -> Cells:
+    """Cells of about equally many rows of one group, at most so many, and those of lone rows.
 
     ``points`` (N, d) tell rows apart. The rows of each group are halved again and again, at the
-    median of the column in which they are spread most.
+    median of the column in which they are spread most. So the cells of long tails are wide, and
+    a small cluster out there would be lost in them: the ``n_lone`` rows farthest from the mean of
+    their cell get cells of their own.
     """
     counts = np.bincount(groups)
     wanted = allocate(counts, n_cells)
@@ -102,7 +104,23 @@ def find_cells(points: FloatArray, groups: IntArray, n_cells: int) -> Cells:
         depth = int(np.log2(wanted[group]))
         numbers[own] = before + _halved(points[own], depth)
         before += 2**depth
-    return Cells(numbers, before)
+    return _parted(points, Cells(numbers, before), min(n_lone, len(points)))
+
+
+def _parted(points: FloatArray, cells: Cells, n_lone: int) -> Cells:
+    """The same, but for so many rows, those farthest from the mean of their cell."""
+    if n_lone == 0:
+        return cells
+    sizes = np.bincount(cells.numbers, minlength=cells.n_cells)
+    squares = np.zeros(len(points))
+    for column in points.T:
+        mean = np.bincount(cells.numbers, column, cells.n_cells) / np.maximum(sizes, 1)
+        squares += (column - mean[cells.numbers]) ** 2
+    numbers = cells.numbers.copy()
+    numbers[np.argpartition(squares, -n_lone)[-n_lone:]] = cells.n_cells + np.arange(n_lone)
+    # Some cells may have lost all of their rows.
+    found, numbers = np.unique(numbers, return_inverse=True)
+    return Cells(numbers, len(found))
 
 
 def _halved(points: FloatArray, depth: int) -> IntArray:
