@@ -134,7 +134,7 @@ class Search:
     widest: float = 0.2
     # One block.
     rows: int = 16_384
-    aware: Walks = Walks(number=2, starts=4, runs=5, climbs=0.5)
+    aware: Walks = Walks(number=3, starts=2, runs=5, climbs=0.35)
     blind: Walks = Walks(number=8, starts=1, runs=2, climbs=0.3)
     dear_aware: Walks = Walks(number=1, starts=4, runs=5, climbs=0.5)
     dear_blind: Walks = Walks(number=3, starts=1, runs=2, climbs=0.3)
