@@ -43,7 +43,16 @@ from fairmix.solvers import SOLVERS, Beginning, Callback, Iteration, Recipe, Sol
 from fairmix.solvers.objective import Objective, Scaled
 from fairmix.solvers.online import Online
 from fairmix.system.progress import progress
-from fairmix.tables import Batches, Moments, Rowlike, Store, Table, count_batches, count_rows
+from fairmix.tables import (
+    Batches,
+    Condensed,
+    Moments,
+    Rowlike,
+    Store,
+    Table,
+    count_batches,
+    count_rows,
+)
 
 # Probability with which as many fresh rows as those of the fit keep the rule, where the margin is
 # that of chance and the map of the population is just within the rule.
@@ -541,13 +550,13 @@ class Fit:
         # Points are few, and so are the rows of a small table.
         dear = large or table.n_rows > 2 * search.points
         walks = search.walks(aware=task.aware, dear=dear)
+        # Each of the points counts: those of single rows are few, and far from the others.
+        seen = table.n_rows if isinstance(table, Condensed) else search.start_rows
 
         def walk(turn: int) -> Solution:
             walk = Walk(search, walks, recipe, task, small, table, self.rng, turn)
             end = walk.run(
-                lambda level: self.start(
-                    mixture, table, runs=walks.runs, level=level, seen=search.start_rows
-                )
+                lambda level: self.start(mixture, table, runs=walks.runs, level=level, seen=seen)
             )
             if walk.plain is not None:
                 smallest = np.exp(mixture.log_weights(walk.plain.theta).min())

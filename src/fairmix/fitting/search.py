@@ -99,7 +99,8 @@ class Search:
         Of a start, the share of what groups tell of the rows that is taken from them before
         k-means (`fairmix.fitting.starts.Level`).
     start_rows : int
-        Rows that k-means sees, at most; the others go to the nearest centre.
+        Rows of a sample that k-means sees, at most; the others go to the nearest centre. Of points
+        it sees all.
     settle_iterations : int
         The best of them is climbed so much longer before it is moved.
     move_iterations : int
@@ -145,7 +146,7 @@ class Search:
     compared_rows: int = 300_000
     telling: float = 0.01
     levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
-    start_rows: int = 6_144
+    start_rows: int = 4_096
     settle_iterations: int = 15
     move_iterations: int = 18
     least_gain: float = 1e-4
