@@ -558,7 +558,8 @@ class Fit:
             end = walk.run(
                 lambda level: self.start(mixture, table, runs=walks.runs, level=level, seen=seen)
             )
-            if walk.plain is not None:
+            # The first walk begins from plain k-means, others from what is like it or levelled.
+            if walk.plain is not None and turn == 0:
                 smallest = np.exp(mixture.log_weights(walk.plain.theta).min())
                 if smallest * mixture.n_components < search.tiny and table.n_rows >= search.tiny_of:
                     self.plain.append(walk.plain)
