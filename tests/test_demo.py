@@ -32,11 +32,23 @@ def rows_of(text):
     ]
 
 
+def told(text):
+    """What the demo says of a small cluster that a gap allows, if the text does."""
+    said = re.search(
+        r"^(.+) is met, and cluster (\d+) has ([\d,]+) women among ([\d,]+) people:", text, re.M
+    )
+    if said is None:
+        return ""
+    method, *numbers = said.groups()
+    cluster = DemoCluster(method, *(int(n.replace(",", "")) for n in numbers))
+    return "\n\n" + cluster_text(cluster, (load_adult().sex == "Female").mean(), 0.8)
+
+
 def test_the_readme_shows_the_demo_in_todays_words():
     """The numbers of the README, printed as the demo prints them, are the block of the README."""
     text = shown(README.read_text("utf-8"))
     best = float(re.search(r"([\d.]+) in the whole data", text)[1])
-    assert head_text(32561, 5, 10) + "\n" + table_text(rows_of(text), best) == text
+    assert head_text(32561, 5, 10) + "\n" + table_text(rows_of(text), best) + told(text) == text
     assert [row.method for row in rows_of(text)] == METHODS
 
 
