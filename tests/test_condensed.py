@@ -136,13 +136,13 @@ def test_a_fit_of_condensed_rows_meets_its_bound_on_all(monkeypatch):
     few = replace(schedule.SCHEDULE, search=Search(points=256))
     monkeypatch.setattr(schedule, "SCHEDULE", few)
     seen = []
-    searched = schedule.Fit.searched
+    searched = schedule.Approach.searched
 
-    def spy(self, recipe, task, mixture, table, *, large):
-        seen.append(table)
-        return searched(self, recipe, task, mixture, table, large=large)
+    def spy(self, few):
+        seen.append(few)
+        return searched(self, few)
 
-    monkeypatch.setattr(schedule.Fit, "searched", spy)
+    monkeypatch.setattr(schedule.Approach, "searched", spy)
     model = FairMixture(3, max_gap=0.01, random_state=0).fit(X, sensitive_features=groups)
     assert isinstance(seen[0], Condensed)
     assert model.label_gap_ <= 0.01

@@ -247,17 +247,23 @@ def test_the_end_of_a_large_table_that_is_best_on_more_rows_goes_on(blobs):
     ends = [
         Solution(theta, value, Status.CONVERGED, []) for theta, value in ((bad, -1.0), (good, -2.0))
     ]
-    fit = schedule.Fit(None, schedule.SCHEDULE, np.random.default_rng(0))
-    solver = SOLVERS["dual"].make(task())
-    brief = solver.limited(schedule.SCHEDULE.search.look_iterations)
-    ((first,),) = fit.screened(brief, found.objective, [ends], 1)
+    search = replace(found.policy, compared=1)
+    policy = schedule.Schedule(search=search, near_rows=found.table.n_rows // 2 - 1)
+    fit = schedule.Fit(None, policy, np.random.default_rng(0))
+    rows = found.table
+    way = schedule.Approach(
+        fit, SOLVERS["dual"], task(), rows, found.objective, starts=rows, near=rows, seen=rows
+    )
+    (first,) = way.screened([ends])
+    brief = way.solver.limited(search.look_iterations)
     want = [brief.climb(found.objective, Beginning(theta)) for theta in (good, bad)]
     assert want[0].objective > want[1].objective
     np.testing.assert_array_equal(first.theta, want[0].theta)
     # Where all of them go on, there is nothing to look at.
-    ((best, other),) = fit.screened(brief, found.objective, [want[::-1]], 2)
-    assert best is want[0]
-    assert other is want[1]
+    two = replace(policy, search=replace(search, compared=2))
+    best, other = replace(way, fit=replace(fit, schedule=two)).screened([want[::-1]])
+    assert best.theta is want[0].theta
+    assert other.theta is want[1].theta
 
 
 def ends_worth(*pairs):
@@ -272,7 +278,7 @@ def ends_worth(*pairs):
     def finish(rough):
         finished.append(rough.objective)
         worth, met, filled = labels[rough.objective]
-        return replace(rough, objective=worth, met=met, filled=filled)
+        return replace(rough, objective=worth, climbed=worth, met=met, filled=filled)
 
     return ends, finish, finished
 
@@ -285,7 +291,7 @@ def test_ends_are_finished_until_no_climb_is_worth_more_than_known_labels():
         # Worth more than the labels of the one before, but by too little to tell.
         (-1.45 + schedule.SCHEDULE.search.telling / 2, (-1.4, True, K)),
     )
-    rough, best = schedule.best_labels(ends, finish, K)
+    rough, best = schedule.best_labels(Search(), K, ends, finish)
     assert finished == [-1.0, -1.4]
     assert rough is ends[2]
     assert best.objective == -1.45
@@ -294,7 +300,7 @@ def test_ends_are_finished_until_no_climb_is_worth_more_than_known_labels():
 @pytest.mark.parametrize("first", [(-1.1, False, K), (-1.1, True, K - 1)])
 def test_labels_that_miss_a_bound_or_lack_a_cluster_end_nothing(first):
     ends, finish, finished = ends_worth((-1.0, first), (-2.0, (-2.1, True, K)))
-    rough, best = schedule.best_labels(ends, finish, K)
+    rough, best = schedule.best_labels(Search(), K, ends, finish)
     assert finished == [-1.0, -2.0]
     assert rough is ends[1]
     assert best.objective == -2.1
@@ -304,7 +310,7 @@ def test_ends_of_the_same_worth_are_finished_once():
     least = schedule.SCHEDULE.search.least_gain
     climbs = (-1.0, -1.0 - least / 2, -1.0 - 2 * least)
     ends, finish, finished = ends_worth(*((climb, (climb - 0.1, True, K)) for climb in climbs))
-    schedule.best_labels(ends, finish, K)
+    schedule.best_labels(Search(), K, ends, finish)
     assert finished == [climbs[0], climbs[2]]
 
 
@@ -333,7 +339,7 @@ def test_a_fit_has_the_best_labels_of_the_ends_that_it_finishes(blobs, monkeypat
     assert model.lower_bound_ == best.objective
     # No other end is worth more, but for those that are the same as one that is finished.
     known = [rough.objective for rough, _ in finished]
-    left = [end.objective for end in climbed if end.objective > best.objective + policy.telling]
+    left = [end.objective for end in climbed if end.objective > best.climbed + policy.telling]
     assert all(min(abs(value - other) for other in known) < 2 * policy.least_gain for value in left)
 
 

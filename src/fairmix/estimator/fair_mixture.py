@@ -48,7 +48,7 @@ from fairmix.estimator.validation import (
 )
 from fairmix.export.model_file import ModelFileError, Snapshot, read_model, write_model
 from fairmix.fitting.learn import Checkpoint, learn
-from fairmix.fitting.schedule import Settings
+from fairmix.fitting.settings import Settings
 from fairmix.fitting.stream import Stream, counted_rows
 from fairmix.input.columns import Columns
 from fairmix.input.fit_predict import FitPredict
@@ -309,7 +309,9 @@ class FairMixture(CallbackSupport, FitPredict, ClusterMixin, DensityMixin, BaseE
         The strength used; for ``"dual"`` the multipliers' dual norm, which is the strength whose
         fit this is. 0 without groups.
     lower_bound_ : float
-        The objective reached.
+        The objective reached. Where a rule is on labels, the mean log-density of rows and labels at
+        the components that the labels make, each cluster with the same weight: of two fits with one
+        variance for all, the higher has the lower cost.
     lower_bounds_ : ndarray of shape (`n_iter_`,)
         The objective at each iteration.
     history_ : structured ndarray

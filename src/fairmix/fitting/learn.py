@@ -15,14 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from fairmix._version import __version__
 from fairmix.criteria import ByAttribute, MaxGap, MinBalance, best_balance, smallest_ratio
 from fairmix.criteria.bounds import ROUNDING
-from fairmix.fitting.schedule import (
-    Settings,
-    Watch,
-    drawn,
-    make_family,
-    make_propensity,
-    solve,
-)
+from fairmix.fitting.schedule import Watch, drawn, make_propensity, solve
+from fairmix.fitting.settings import Settings, make_family
 from fairmix.fitting.starts import OwnStart
 from fairmix.input.columns import Columns
 from fairmix.input.data import Data

@@ -10,13 +10,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from fairmix.fitting.learn import describe, history_of, warn_of
-from fairmix.fitting.schedule import (
-    SCHEDULE,
-    Settings,
-    make_online,
-    make_propensity,
-    solve,
-)
+from fairmix.fitting.schedule import SCHEDULE, make_propensity, solve
+from fairmix.fitting.settings import Settings, make_online
 from fairmix.input.columns import Columns
 from fairmix.input.groups import Groups, Seats
 from fairmix.kernels.totals import FloatArray, IntArray, Rows
@@ -262,11 +257,9 @@ class Stream:
         new = solve(settings, self.mixture, sample, seed)
 
         # The gain counts for the objective alone: a bound that is met comes before any of it.
-        def rank(found: Solution, gain: float = 0.0) -> tuple[bool, int, float]:
-            return replace(found, objective=found.objective + gain).rank
-
         # A new solution that is no better would only change what the clusters are.
-        solution = new if rank(new) > rank(here, settings.tol) else here
+        bar = replace(here, objective=here.objective + settings.tol)
+        solution = new if new.rank > bar.rank else here
         solution = self._numbered(solution, store)
         self._settle(settings, sample, Beginning.at(solution))
         # Iterations that were not enough go on with the stream.

@@ -17,6 +17,9 @@ from fairmix.mixture.mixture import Mixture
 from fairmix.solvers.objective import Objective
 from fairmix.tables import Rowlike
 
+# Digits behind the point by which objectives differ when more than rounding parts them.
+SAME = 9
+
 
 class Status(Enum):
     """How a solver ended. The value is the message for the user."""
@@ -51,7 +54,8 @@ class Solution:
     ``multipliers``, ``offsets`` (both M x K) and ``temperature`` are the tilt of the assignment;
     without one, responsibilities are those of the mixture. ``gap`` is the criterion on what was
     bounded (NaN if nothing was), ``met`` whether it is within the bound, ``filled`` the number of
-    clusters with members (0 if not counted).
+    clusters with members (0 if not counted). Where labels count, ``objective`` is what they are
+    worth at the components that they make, and ``climbed`` what a climb would say of the solution.
     """
 
     theta: FloatArray
@@ -64,11 +68,13 @@ class Solution:
     gap: float = np.nan
     met: bool = True
     filled: int = 0
+    climbed: float = -np.inf
 
     @property
-    def rank(self) -> tuple[bool, int, float]:
-        """Of several solutions of one task, the best has the highest."""
-        return self.met, self.filled, self.objective
+    def rank(self) -> tuple[bool, int, float, float]:
+        """Of several solutions of one task, the best has the highest; of equal ones the first."""
+        # Equal labels are worth the same but for rounding, which must not choose between them.
+        return self.met, self.filled, round(self.objective, SAME), self.climbed
 
 
 class Beginning(NamedTuple):

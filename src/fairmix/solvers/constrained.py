@@ -21,7 +21,7 @@ with the highest log-likelihood.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -43,6 +43,7 @@ from fairmix.solvers._base import (
 from fairmix.solvers.dual import Dual
 from fairmix.solvers.objective import Bounded, Objective
 from fairmix.solvers.quadratic import Bound
+from fairmix.solvers.recorder import later
 
 
 class Plan(NamedTuple):
@@ -278,7 +279,7 @@ class Climb:
     def _round(self, tau: float) -> None:
         penalised = replace(self.objective, penalty=self.penalty, temperature=tau)
         climbed = self.climber.climb(penalised, Beginning(self.theta), self.callback)
-        self.history += _later(climbed.history, self.history)
+        self.history += later(climbed.history, self.history)
         self.penalty = self.penalty.updated(penalised.evaluate(climbed.theta).rates)
         self.rounds += 1
         searching = self.plan.at_least is not None and self.rounds >= self.plan.at_least
@@ -417,9 +418,3 @@ def _short(u: FloatArray) -> FloatArray:
     """A step in units of the curvature, cut to what the repair may cost."""
     longest = np.sqrt(2 * REPAIR_LOSS)
     return np.asarray(u * min(1.0, longest / max(np.linalg.norm(u), 1e-300)))
-
-
-def _later(rows: Sequence[Iteration], before: Sequence[Iteration]) -> list[Iteration]:
-    """Rows of a round, in seconds from the first round."""
-    passed = before[-1].seconds if before else 0.0
-    return [row._replace(seconds=row.seconds + passed) for row in rows]

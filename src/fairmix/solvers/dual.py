@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
@@ -27,7 +28,7 @@ import numpy as np
 from fairmix.criteria import Criterion, Seminorm
 from fairmix.criteria.aggregates import SumOverClusters
 from fairmix.criteria.bounds import within
-from fairmix.kernels import Sweep
+from fairmix.kernels import LogitMap, Sweep
 from fairmix.kernels.totals import FEW_GROUPS, FloatArray, Logits
 from fairmix.mixture.mixture import Mixture
 from fairmix.solvers._base import (
@@ -43,7 +44,7 @@ from fairmix.solvers._base import (
 from fairmix.solvers.carrying import carried_over
 from fairmix.solvers.levelling import Levelling
 from fairmix.solvers.objective import Objective, Point
-from fairmix.solvers.polish import Polish
+from fairmix.solvers.polish import Labelled, Labelling, Polish
 from fairmix.solvers.quadratic import Bound, Constraint, Strength
 from fairmix.solvers.recorder import Recorder
 from fairmix.solvers.spending import spent
@@ -195,19 +196,26 @@ class Dual(ClimbOnly):
         # one offset of each attribute, so each takes its share.
         taken = mixture.log_weights(rough.theta) - mixture.log_weights(theta)
         taken /= 1 if table.membership is None else len(table.membership.counts)
+        beyond, worth = 0.0, None
         for _ in range(LABEL_CHECKS):
             best = polish.run(logits, look)
             if table.n_rows <= SPENT_ROWS:
                 best = spent(polish, logits, best)
             offsets = best.tilt.offsets + taken
-            beyond = polish.rounded(best, mixture.logits(theta), offsets)
+            if not self.labels:
+                break
+            labelling = Labelling(LogitMap(mixture.logits(theta), offsets))
+            labelled = reduce(Labelled.plus, table.each(labelling))
+            worth, beyond = self._worth(mixture, labelled.sums), polish.beyond(best, labelled)
             if beyond <= 0:
                 break
             polish = replace(polish, bound=max(0.0, polish.bound - beyond))
             look = best
+        value = best.tilt.value(best.totals)
         return Solution(
             theta=theta,
-            objective=best.tilt.value(best.totals),
+            objective=value if worth is None else worth,
+            climbed=value,
             status=rough.status,
             history=rough.history,
             multipliers=best.tilt.multipliers,
@@ -222,6 +230,15 @@ class Dual(ClimbOnly):
             ),
             filled=best.filled,
         )
+
+    def _worth(self, mixture: Mixture, sums: Logits) -> float:
+        """Mean log-density of rows and labels at the components that the labels make.
+
+        Those of the map are of responsibilities, whose variances differ from those of labels by
+        more than one solution from another.
+        """
+        theta = self._levelled(mixture, mixture.maximize(sums))
+        return mixture.logits(theta).dot(sums) / float(sums.b.sum())
 
     @property
     def _longest_stride(self) -> float:
@@ -260,7 +277,7 @@ class Dual(ClimbOnly):
         # Batches differ, and with them the values that follow.
         close = self.tol * (FINISHED if steps == 1 else 1.0)
         reach, stride = REACH, Stride(mixture.n_components, min(1.0, self._longest_stride))
-        for _ in range(self.max_iter):
+        for iteration in range(1, self.max_iter + 1):
             totals = tilt.table.softmax_pass(
                 tilt.sweep(logits, self.temperature, alpha=1.0 if one_pass else 0.0)
             )
@@ -295,7 +312,8 @@ class Dual(ClimbOnly):
                 rates, totals, self.temperature, self.constraint, reach, stride.factors
             )
             stride.taken(last, tilt, reach * self.temperature)
-            if missing < READY:
+            # After the last point there is no other, and a pass for it over all rows takes long.
+            if missing < READY and iteration < self.max_iter:
                 if not one_pass:
                     totals = table.softmax_pass(tilt.e_step(logits, self.temperature))
                 theta = self._levelled(mixture, mixture.maximize(totals.sums))

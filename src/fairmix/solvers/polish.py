@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairmix.criteria import Criterion, EachAttribute, Edges
 from fairmix.criteria.bounds import within
-from fairmix.kernels import LogitMap, hard_labels, label_masses
+from fairmix.kernels import LogitMap, backward, hard_labels, label_masses
 from fairmix.kernels.totals import Block, FloatArray, Logits, Totals
 from fairmix.solvers.boundary import boundary_offsets
 from fairmix.solvers.counts import Counts, apportioned
@@ -85,16 +85,32 @@ class Look(NamedTuple):
         return self.totals.curvature.size > 0
 
 
+class Labelled(NamedTuple):
+    """Sums over rows by their labels.
+
+    ``masses`` (M, K): weight of each group in each cluster; ``sums``: of one and of T(x).
+    """
+
+    masses: FloatArray
+    sums: Logits
+
+    def plus(self, other: Labelled) -> Labelled:
+        """Those of the rows of both."""
+        return Labelled(self.masses + other.masses, self.sums + other.sums)
+
+
 @dataclass(frozen=True, eq=False)
-class HardMasses:
-    """Weight of each group in each cluster by the labels of a block, and nothing soft."""
+class Labelling:
+    """What the labels of a block add up to."""
 
     logit_map: LogitMap
 
-    def __call__(self, block: Block) -> FloatArray:
-        """(M, K)."""
+    def __call__(self, block: Block) -> Labelled:
+        """Of all its rows."""
+        n_clusters, n_features = self.logit_map.logits.W.shape
         labels = hard_labels(block, self.logit_map)
-        return label_masses(block, labels, len(self.logit_map.logits.b))
+        marks = (labels == np.arange(n_clusters)[:, None]).astype(block.dtype)
+        return Labelled(label_masses(block, labels, n_clusters), backward(block, marks, n_features))
 
 
 @dataclass(frozen=True)
@@ -289,17 +305,16 @@ class Polish:
     def _error_of(self, group: int) -> FloatArray | float:
         return self.error[group] if isinstance(self.error, np.ndarray) else self.error
 
-    def rounded(self, best: Look, logits: Logits, offsets: FloatArray) -> float:
+    def beyond(self, best: Look, labelled: Labelled) -> float:
         """By how much the labels of the final map miss a bound that was met on the way.
 
         The map itself is not cooled, and has other logits and offsets with the same sum, so a row
         that lies on a boundary to the last digits may fall to the other side.
         """
-        table = best.tilt.table
-        if not self.labels or not best.met:
+        if not best.met:
             return 0.0
-        masses = sum(table.each(HardMasses(LogitMap(logits, offsets))))
-        rates = np.asarray(masses / table.group_sizes[:, None])
+        table = best.tilt.table
+        rates = np.asarray(labelled.masses / table.group_sizes[:, None])
         beyond = self.criterion.value(rates) - self._enough(rates, table)
         return beyond if beyond > ROUNDING else 0.0
 

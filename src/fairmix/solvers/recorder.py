@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,3 +53,9 @@ class Recorder:
         if len(self.rows) <= self.window:
             return False
         return self.best[-1] - self.best[-1 - self.window] < self.tol * self.window
+
+
+def later(rows: Sequence[Iteration], before: Sequence[Iteration]) -> list[Iteration]:
+    """Rows of a climb that another one came before, in seconds from the start of that one."""
+    passed = before[-1].seconds if before else 0.0
+    return [row._replace(seconds=row.seconds + passed) for row in rows]
