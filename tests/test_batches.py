@@ -17,6 +17,7 @@ from fairmix.fitting import schedule
 from fairmix.kernels import Sweep
 from fairmix.kernels.totals import Rows
 from fairmix.solvers import EM, Beginning
+from fairmix.solvers.dual import Dual
 from fairmix.solvers.em import Ascent
 from fairmix.solvers.objective import Objective, Scaled
 from fairmix.tables import (
@@ -250,6 +251,38 @@ def test_many_rows_are_approached_on_samples(blobs, whole, assignment, monkeypat
     assert metrics.gap(model.labels_, groups) <= 0.02
     assert model.n_passes_ < expected.n_passes
     assert metrics.clustering_cost(X, model.labels_) <= 1.02 * expected.cost
+
+
+@pytest.mark.parametrize("assignment", ["blind", "aware"])
+def test_the_last_iterations_alone_see_very_many_rows(blobs, whole, assignment, monkeypatch):
+    X, groups = blobs
+    seen = []
+    climb = Dual.climb
+
+    def spy(self, objective, start, callback=None):
+        end = climb(self, objective, start, callback)
+        if callback is not None:
+            seen.append((objective.table.n_rows, len(end.history)))
+        return end
+
+    monkeypatch.setattr(Dual, "climb", spy)
+    search = replace(schedule.SCHEDULE.search, rows=1000)
+    few = replace(schedule.SCHEDULE, near_rows=1500, wide_rows=2000, search=search)
+    monkeypatch.setattr(schedule, "SCHEDULE", few)
+    model = FairMixture(4, max_gap=0.02, assignment=assignment, random_state=0)
+    model.fit(X, sensitive_features=groups)
+    (wide, first), (rows, last) = seen
+    assert (wide, rows) == (2000, len(X))
+    assert last <= few.last_iterations
+    assert model.n_iter_ == len(model.history_) == first + last
+    assert (np.diff(model.history_["seconds"]) >= 0).all()
+    assert metrics.gap(model.labels_, groups) <= 0.02
+    assert metrics.clustering_cost(X, model.labels_) <= 1.02 * whole(assignment).cost
+    # They count as those of the user.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert model.set_params(max_iter=8).fit(X, sensitive_features=groups).n_iter_ == 8
+        assert model.set_params(max_iter=1).fit(X, sensitive_features=groups).n_iter_ == 1
 
 
 @pytest.mark.parametrize("kind", ["spherical", "full"])

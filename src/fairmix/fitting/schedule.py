@@ -75,7 +75,7 @@ class Schedule:
     near_patience: int = 15
     # Six blocks (decision record 0036).
     wide_rows: int = 98_304
-    last_iterations: int = 2
+    last_iterations: int = 5
     # These bound the time of k-means and of the regression, whatever the number of rows.
     start_rows: int = START_ROWS
     propensity_rows: int = 50_000
@@ -249,16 +249,17 @@ class Fit:
     ) -> Solution:
         """A climb that the user may watch; ``wide`` are rows that most of it is done on."""
         most = None if solver.open_ended else solver.max_iter
+        last = self.schedule.last_iterations
         # Fresh, because batches remember the totals of the climb before.
         objective = objective.fresh()
         with self.watch(most) as told, self._shown(solver, objective, told) as callback:
-            if wide is None:
+            if wide is None or solver.max_iter <= last:
                 return solver.climb(objective, at, callback)
-            end = solver.climb(replace(objective, table=wide), at, callback)
-            brief = solver.limited(self.schedule.last_iterations)
-            last = brief.climb(objective, Beginning.at(end), callback)
-        history = [*end.history, *later(last.history, end.history)]
-        return replace(last, history=history, status=end.status)
+            first = solver.limited(solver.max_iter - last)
+            end = first.climb(replace(objective, table=wide), at, callback)
+            then = solver.limited(last).climb(objective, Beginning.at(end), callback)
+        history = [*end.history, *later(then.history, end.history)]
+        return replace(then, history=history, status=end.status)
 
     @contextmanager
     def _shown(
