@@ -209,6 +209,19 @@ def test_a_front_of_ratios_marks_the_bound_of_the_model(fitted):
     assert "rule min_ratio=0.8" in page.words or "min_ratio 0.8" in page.words
 
 
+def test_other_rows_are_told_the_verdict_of_the_fit_by_its_own_rule(fitted):
+    X, groups, model = fitted
+    same = Page(render(Profile.from_frame(X, model.labels_, groups), model=model)).words
+    assert "In the fit" not in same
+    # Half of one group in the first cluster is enough for another verdict.
+    moved = np.where((np.arange(len(X)) % 2 == 0) & (groups == 0), 0, model.labels_)
+    words = Page(render(Profile.from_frame(X, moved, groups), model=model)).words
+    assert "The bound is missed: " in words
+    assert model.verdict_ == "met"
+    assert "In the fit, which used other rows or weights, the verdict was: met." in words
+    assert "the gap of the labels" not in words
+
+
 def test_a_ratio_of_probabilities(fitted):
     X, groups, _ = fitted
     model = FairMixture(

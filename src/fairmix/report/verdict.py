@@ -214,12 +214,7 @@ def box(
         measure += ", measured by probabilities,"
         text = _soft_figure(model, safe, verdict)
     if model is not None and not hidden and not _same_rows(model, safe):
-        fit = fit_gap(model, safe, text)
-        notes = (
-            f"In the fit, the gap of the labels was {fit}, because the fit used other rows or "
-            "weights.",
-            *notes,
-        )
+        notes = (_of_the_fit(model, safe, verdict, text), *notes)
     # A certificate of a plain model has no bound to be compared with.
     held = None if certificate is None or certificate.verdict.bound == np.inf else certificate
     allowed = _allowed(verdict, safe, shows_sizes=not hidden)
@@ -347,6 +342,18 @@ def label_gap(
     # The resolution depends on the size of a group that is hidden.
     known = on_gap and verdict.holds and verdict.value <= verdict.bound
     return at_most(cap) if known else HIDDEN
+
+
+def _of_the_fit(model: FairMixture, safe: SafeCounts, verdict: Verdict, here: str) -> str:
+    """What holds of the rows of the fit, which are not those of the report."""
+    if not verdict.at_least:
+        return (
+            f"In the fit, the gap of the labels was {fit_gap(model, safe, here)}, because the fit "
+            "used other rows or weights."
+        )
+    # A bound on a ratio says more of hidden counts than whether it was met.
+    word = HIDDEN if safe.pool.any() else model.verdict_
+    return f"In the fit, which used other rows or weights, the verdict was: {word}."
 
 
 def fit_gap(model: FairMixture, safe: SafeCounts, here: str) -> str:
