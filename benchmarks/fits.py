@@ -37,7 +37,7 @@ REPEATED_ROWS = 300_000
 KINDS = ("normalised census-like", "standardised census-like", "overlapping blobs")
 # Made with another seed and another number of columns: no constant was chosen on them.
 FRESH = "fresh census-like"
-FRESH_SEED, FRESH_COLUMNS = 7, 15
+FRESH_SEED, FRESH_COLUMNS = 101, 21
 TINY: Tiny = {"n_rows": 300, "max_iter": 5}
 
 

@@ -48,7 +48,7 @@ their tilt takes about twice as many iterations.""",
     "fits": """\
 Default fits with `max_gap=0.01`, one thread, in processor seconds; k-means runs to its own end, ten
 times on up to 100,000 rows, as people do there, and once on more. Tables of up to 300,000 rows are
-measured several times in turn, larger ones once. *Fresh* rows have another seed and 15 columns; no
+measured several times in turn, larger ones once. *Fresh* rows have another seed and 21 columns; no
 constant was chosen on them. All cells are here, passed or missed. Other programs ran beside.""",
     "groups": """\
 Processor seconds on one thread, with `n_components=5`, `max_gap=0.01` and every group judged
