@@ -16,7 +16,7 @@ from fairmix.mixture.families import Gaussian
 from fairmix.mixture.mixture import Mixture
 from fairmix.solvers import SOLVERS, Beginning, Iteration, Solution, Task
 from fairmix.solvers._base import Status
-from fairmix.solvers.dual import Dual
+from fairmix.solvers.dual import LABEL_TEMPERATURE, Dual
 from fairmix.solvers.objective import Objective
 
 K = 3
@@ -239,6 +239,16 @@ def test_a_search_gives_its_best_end(blobs):
     assert end.objective >= max(end.objective for end in seen) - found.policy.least_gain
 
 
+def approach(found, policy, **given):
+    """The way to all rows of the table of a walk."""
+    settings = FairMixture(K)._settings()
+    fit = schedule.Fit(settings, policy, np.random.default_rng(0))
+    rows, every = found.table, task(**given)
+    return schedule.Approach(
+        fit, SOLVERS["dual"], every, rows, found.objective, starts=rows, near=rows, seen=rows
+    )
+
+
 def test_the_end_of_a_large_table_that_is_best_on_more_rows_goes_on(blobs):
     """Whatever its value on the few rows of the search."""
     found = walk(blobs, Search())
@@ -249,11 +259,7 @@ def test_the_end_of_a_large_table_that_is_best_on_more_rows_goes_on(blobs):
     ]
     search = replace(found.policy, compared=1)
     policy = schedule.Schedule(search=search, near_rows=found.table.n_rows // 2 - 1)
-    fit = schedule.Fit(None, policy, np.random.default_rng(0))
-    rows = found.table
-    way = schedule.Approach(
-        fit, SOLVERS["dual"], task(), rows, found.objective, starts=rows, near=rows, seen=rows
-    )
+    way = approach(found, policy)
     (first,) = way.screened([ends])
     brief = way.solver.limited(search.look_iterations)
     want = [brief.climb(found.objective, Beginning(theta)) for theta in (good, bad)]
@@ -261,9 +267,35 @@ def test_the_end_of_a_large_table_that_is_best_on_more_rows_goes_on(blobs):
     np.testing.assert_array_equal(first.theta, want[0].theta)
     # Where all of them go on, there is nothing to look at.
     two = replace(policy, search=replace(search, compared=2))
-    best, other = replace(way, fit=replace(fit, schedule=two)).screened([want[::-1]])
+    best, other = approach(found, two).screened([want[::-1]])
     assert best.theta is want[0].theta
     assert other.theta is want[1].theta
+
+
+def test_labels_that_lose_much_are_followed_by_a_few_cold_iterations(blobs):
+    found, search = walk(blobs, Search()), Search()
+    way = approach(found, schedule.Schedule())
+    theta = packed(found, np.array([[0.0, 0.0], [3.0, 3.0], [-3.0, 2.0]]))
+    rough = way.solver.limited(40).climb(found.objective, Beginning(theta))
+    assert np.isfinite(rough.objective)
+    poor = replace(rough, objective=rough.objective - 2 * search.telling)
+    (cold,) = way._cooled(found.objective, rough, poor)
+    solver = replace(way.solver, temperature=LABEL_TEMPERATURE, max_iter=search.cold_iterations)
+    want = solver.climb(found.objective, Beginning.at(rough))
+    np.testing.assert_array_equal(cold.theta, want.theta)
+    assert cold.status is rough.status
+    assert len(cold.history) == len(rough.history) + len(want.history)
+    assert (np.diff([row.seconds for row in cold.history]) >= 0).all()
+    # Not where they lose little, where nothing was allowed, where no iteration is left, or where
+    # labels do not count.
+    near = replace(rough, objective=rough.objective - search.telling / 2)
+    assert way._cooled(found.objective, rough, near) == []
+    never = replace(rough, objective=-np.inf)
+    assert way._cooled(found.objective, never, replace(never, objective=-1.0)) == []
+    short = approach(found, schedule.Schedule(), max_iter=len(rough.history))
+    assert short._cooled(found.objective, rough, poor) == []
+    soft = approach(found, schedule.Schedule(), labels=False)
+    assert soft._cooled(found.objective, rough, poor) == []
 
 
 def ends_worth(*pairs):

@@ -363,9 +363,9 @@ class Approach:
         if self._sampled:
             ends = [self.best_near(ends)]
         finish = partial(self.solver.finish, self.mixture, near=self.near, table=self.table)
-        best = best_labels(self.schedule.search, self.mixture.n_components, ends, finish)[1]
-        others = map(finish, self._as_begun(objective, warm, ends[0]))
-        return max([best, *others], key=lambda end: end.rank)
+        rough, best = best_labels(self.schedule.search, self.mixture.n_components, ends, finish)
+        more = [*self._as_begun(objective, warm, ends[0]), *self._cooled(objective, rough, best)]
+        return max([best, *map(finish, more)], key=lambda end: end.rank)
 
     @property
     def _single(self) -> bool:
@@ -438,6 +438,18 @@ class Approach:
             return ends[0]
         finish = partial(self.solver.finish, self.mixture, near=self.near, table=self.near)
         return best_labels(self.schedule.search, self.mixture.n_components, ends, finish)[0]
+
+    def _cooled(self, objective: Objective, rough: Solution, best: Solution) -> list[Solution]:
+        """The end of a climb after a few cold iterations, if its labels are worth much less."""
+        search, solver = self.schedule.search, self.solver.coldest()
+        left = min(search.cold_iterations, solver.max_iter - len(rough.history))
+        lost = rough.objective - best.objective
+        # Each iteration on very many rows takes long.
+        if not (self.task.labels and lost >= search.telling and left > 0) or self._sampled:
+            return []
+        cold = self.fit.climb(solver.limited(left), objective, Beginning.at(rough))
+        history = [*rough.history, *later(cold.history, rough.history)]
+        return [replace(cold, history=history, status=rough.status)]
 
     def _as_begun(
         self, objective: Objective, warm: Beginning | None, end: Solution

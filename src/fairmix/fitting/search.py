@@ -95,6 +95,9 @@ class Search:
         An end is finished if its climb is worth so much more per row than labels that are known:
         labels lose at least about as much, so with less of a lead hardly any end wins, and where
         clusters are clear it would be one that rounding chose.
+    cold_iterations : int
+        Labels that are worth less than their climb by as much are finished once more, after so many
+        iterations at their own temperature: components of the climb are too far from theirs.
     levels : tuple of float
         Of a start, the share of what groups tell of the rows that is taken from them before
         k-means (`fairmix.fitting.starts.Level`).
@@ -128,8 +131,8 @@ class Search:
         of an aware map that has one are finished, too.
     """
 
-    # Decision records 0019, 0023, 0026, 0028, 0032, 0034 and 0035 have what other numbers cost and
-    # bring.
+    # Decision records 0019, 0023, 0026, 0028, 0032, 0034, 0035 and 0038 have what other numbers
+    # cost and bring.
     points: int = 6_144
     lone: int = 1_024
     widest: float = 0.2
@@ -145,6 +148,7 @@ class Search:
     look_iterations: int = 20
     compared_rows: int = 300_000
     telling: float = 0.01
+    cold_iterations: int = 15
     levels: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0)
     start_rows: int = 4_096
     settle_iterations: int = 15

@@ -196,6 +196,9 @@ class Solver(Protocol):
     def closing(self) -> Self:
         """The same for the last climb, from where a search has led."""
 
+    def coldest(self) -> Self:
+        """The same for a few iterations more, where labels lose much against the last climb."""
+
 
 class ClimbOnly:
     """What holds of most solvers: a climb from any start is all that there is to do."""
@@ -209,6 +212,10 @@ class ClimbOnly:
         return rough
 
     def closing(self) -> Self:
+        """The same."""
+        return self
+
+    def coldest(self) -> Self:
         """The same."""
         return self
 

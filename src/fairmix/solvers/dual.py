@@ -174,6 +174,10 @@ class Dual(ClimbOnly):
         patience = max(self.patience, CLOSING_PATIENCE)
         return replace(self, temperature=min(self.temperature, CLOSING), patience=patience)
 
+    def coldest(self) -> Self:
+        """The same, at the temperature of labels where these count."""
+        return replace(self, temperature=self._final_temperature)
+
     def finish(self, mixture: Mixture, rough: Solution, near: Rowlike, table: Rowlike) -> Solution:
         """The tilt that meets the constraint on all rows of a table, components fixed.
 
