@@ -49,7 +49,9 @@ their tilt takes about twice as many iterations.""",
 Default fits with `max_gap=0.01`, one thread, in processor seconds; k-means runs to its own end, ten
 times on up to 100,000 rows, as people do there, and once on more. Tables of up to 300,000 rows are
 measured several times in turn, larger ones once. *Fresh* rows have another seed and 21 columns; no
-constant was chosen on them. All cells are here, passed or missed. Other programs ran beside.""",
+constant was chosen on them. All cells are here, passed or missed. Other programs ran beside. Tables
+of up to 100,000 rows, but for fresh ones, and larger ones are of two runs; the second machine was
+slower.""",
     "groups": """\
 Processor seconds on one thread, with `n_components=5`, `max_gap=0.01` and every group judged
 (`min_group_size=1`). The exponents refer to a whole fit of 4,000 rows in 5 to 40 groups.""",
