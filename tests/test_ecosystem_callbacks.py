@@ -61,7 +61,9 @@ def test_a_fit_tells_its_callbacks(settings):
     searched = "solver" not in settings and "max_gap" in settings
     search = SCHEDULE.search
     climbs = min(search.raced, search.walks(aware=aware, dear=False).number) if searched else 1
-    assert journal.begun.count("climb") == settings.get("n_init", 1) * climbs
+    # One more where labels lose much against their climb.
+    more = journal.begun.count("climb") - settings.get("n_init", 1) * climbs
+    assert more in ((0, 1) if searched else (0,))
     assert journal.begun.count("iteration") >= model.n_iter_
     assert journal.data == (X, GROUPS)
     np.testing.assert_array_equal(journal.fitted.predict(X, **_groups(model)), model.labels_)
