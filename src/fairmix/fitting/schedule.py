@@ -476,8 +476,8 @@ def best_labels(
     """The end of a climb whose labels are the best, and the solution that has these labels.
 
     As a climb sees them, labels are hardly ever worth more than the one that led to them, and less
-    by amounts that nothing tells beforehand. So ends are finished, the highest first, until the next one is worth
-    hardly more than labels that are known. Ends of the same worth are the same.
+    by amounts that nothing tells beforehand. So ends are finished, the highest first, until the
+    next one is worth hardly more than labels that are known. Ends of the same worth are the same.
     """
     ranked = sorted(ends, key=height, reverse=True)
     found = [(ranked[0], finish(ranked[0]))]
