@@ -258,8 +258,7 @@ class Fit:
             first = solver.limited(solver.max_iter - last)
             end = first.climb(replace(objective, table=wide), at, callback)
             then = solver.limited(last).climb(objective, Beginning.at(end), callback)
-        history = [*end.history, *later(then.history, end.history)]
-        return replace(then, history=history, status=end.status)
+        return _continued(end, then)
 
     @contextmanager
     def _shown(
@@ -448,8 +447,7 @@ class Approach:
         if not (self.task.labels and lost >= search.telling and left > 0) or self._sampled:
             return []
         cold = self.fit.climb(solver.limited(left), objective, Beginning.at(rough))
-        history = [*rough.history, *later(cold.history, rough.history)]
-        return [replace(cold, history=history, status=rough.status)]
+        return [_continued(rough, cold)]
 
     def _as_begun(
         self, objective: Objective, warm: Beginning | None, end: Solution
@@ -490,3 +488,9 @@ def best_labels(
                 continue
         found.append((end, finish(end)))
     return max(found, key=lambda pair: pair[1].rank)
+
+
+def _continued(first: Solution, then: Solution) -> Solution:
+    """Where a few iterations have led from the end of a climb, as one climb with its status."""
+    history = [*first.history, *later(then.history, first.history)]
+    return replace(then, history=history, status=first.status)
