@@ -278,6 +278,15 @@ def test_the_last_iterations_alone_see_very_many_rows(blobs, whole, assignment, 
     assert (np.diff(model.history_["seconds"]) >= 0).all()
     assert metrics.gap(model.labels_, groups) <= 0.02
     assert metrics.clustering_cost(X, model.labels_) <= 1.02 * whole(assignment).cost
+    # Components learn from all rows also where others decide the rates.
+    seen.clear()
+    model.set_params(fairness_sample_size=500).fit(X, sensitive_features=groups)
+    assert [rows for rows, _ in seen] == [2000, len(X)]
+    # Iterations of mini-batches are short.
+    seen.clear()
+    model.set_params(batch_size=0.5).fit(X, sensitive_features=groups)
+    assert [rows for rows, _ in seen] == [len(X)]
+    model.set_params(fairness_sample_size=None, batch_size=None)
     # They count as those of the user.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -245,7 +245,7 @@ def approach(found, policy, **given):
     fit = schedule.Fit(settings, policy, np.random.default_rng(0))
     rows, every = found.table, task(**given)
     return schedule.Approach(
-        fit, SOLVERS["dual"], every, rows, found.objective, starts=rows, near=rows, seen=rows
+        fit, SOLVERS["dual"], every, rows, found.objective, near=rows, seen=rows
     )
 
 

@@ -86,9 +86,9 @@ class Schedule:
         """Whether a table is worth approaching on fewer rows."""
         return table.n_rows > 2 * self.near_rows
 
-    def is_huge(self, objective: Objective) -> bool:
-        """Whether each of many iterations on all rows of an objective takes too long."""
-        return objective.n_batches == 1 and objective.table.n_rows > 2 * self.wide_rows
+    def is_huge(self, table: Rowlike) -> bool:
+        """Whether each of many iterations on all rows of a table takes too long."""
+        return table.n_rows > 2 * self.wide_rows
 
 
 SCHEDULE = Schedule()
@@ -292,8 +292,6 @@ class Approach:
         All rows: the rule is met on them.
     objective : Objective
         Of the rows of the last climb.
-    starts : Table
-        The rows that starts are found on.
     near, seen : Table, Table
         All rows whose rates count or, where these are many, a sample that most of the work is done
         on; and the same as climbs see them, who need less precision than labels.
@@ -306,7 +304,6 @@ class Approach:
     task: Task
     table: Table
     objective: Objective
-    starts: Table
     near: Table
     seen: Table
     plain: list[Beginning] = field(default_factory=list)
@@ -314,14 +311,14 @@ class Approach:
     @classmethod
     def of(cls, fit: Fit, recipe: Recipe, task: Task, ground: Ground, table: Table) -> Self:
         """To all rows of a table."""
-        objective, starts, rates = ground
+        objective, rates = ground.objective, ground.rates
         large = fit.schedule.is_large(rates)
         near = rates.sample(fit.schedule.near_rows, fit.rng) if large else rates
         single = objective.mixture.family.takes_single
         seen = near.sample(near.n_rows, fit.rng, single=True) if single else near
         if objective.table is near:
             objective = replace(objective, table=seen)
-        return cls(fit, recipe, task, table, objective, starts, near, seen)
+        return cls(fit, recipe, task, table, objective, near, seen)
 
     @property
     def mixture(self) -> Mixture:
@@ -355,9 +352,11 @@ class Approach:
             if objective.fair_table is None:
                 # The rates of few rows are enough for the tilt; its last steps see all.
                 objective = replace(objective, fair_table=self.seen)
-            if self.schedule.is_huge(objective):
+            whole = objective.table
+            # Iterations of mini-batches are short.
+            if isinstance(whole, Table) and self.schedule.is_huge(whole):
                 rows = self.schedule.wide_rows
-                wide = self.starts.sample(rows, self.fit.rng, single=self._single)
+                wide = whole.sample(rows, self.fit.rng, single=self._single)
         ends = [self.fit.climb(self.solver, objective, at, wide) for at in starts]
         if self._sampled:
             ends = [self.best_near(ends)]
